@@ -1,0 +1,50 @@
+# The one entry for people and CI. `make help` says what there is.
+SHELL := /bin/bash
+cache := $(or $(INFEROPS_CACHE),$(HOME)/.cache/inferops-dynamo)
+export PATH := $(CURDIR)/.venv/bin:$(cache)/bin:$(PATH)
+target ?= sglang-gb300
+# Tests run against the vendor's own CRDs where they are beside the checkout, else against ours.
+vendor_crds := $(wildcard $(CURDIR)/../shared/upstream/wxsms__dynamo/deploy/operator/config/crd/bases)
+
+.PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios test test-all
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+setup: ## Python environment, kubernetes.core, container engine, kind, kustomize; cached under ~/.cache/inferops-dynamo
+	@tools/setup.sh
+
+python:
+	@tools/setup.sh python
+
+lab: setup ## a kind cluster with simulated GPUs and a stand-in Dynamo platform
+	@image=$$(docker image inspect -f ok kindest/node:v1.34.4 2>/dev/null || timeout 900 docker pull -q kindest/node:v1.34.4 2>/dev/null) \
+	  || tools/node-image/build.sh > /dev/null
+	@ansible-playbook playbooks/lab.yml $(if $(crds),-e lab_crds=$(crds))
+
+lab-absent: setup ## removes the lab's clusters
+	@ansible-playbook playbooks/lab.yml -e lab_state=absent
+
+demo: lab ## rehearses the deployment of one target on kind and ends with the model's answer: make demo [target=vllm-b200]
+	@ansible-playbook playbooks/deploy.yml -i inventories/lab -e target=$(target)
+	@echo "Next: . .venv/bin/activate; ansible-playbook playbooks/deploy.yml -i inventories/lab -e target=vllm-b200"
+
+lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog checks
+	@tools/lint.sh
+
+unit: python ## unit tests with branch coverage of module_utils
+	@PYTHONPATH=collections python -m pytest -q tests/unit
+
+sanity: python ## ansible-test sanity and units
+	@tools/sanity.sh
+
+galaxy: python ## builds the tarball, imports it, installs it into an empty environment and runs it from there
+	@tools/galaxy.sh
+
+scenarios: ## molecule and integration tests on the lab
+	@$(MAKE) --no-print-directory lab crds=$(vendor_crds)
+	@tools/scenarios.sh
+
+test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands
+
+test-all: test ## and what is long: every supported ansible-core
+	@tools/sanity.sh all
