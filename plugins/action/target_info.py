@@ -1,0 +1,108 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Action of target_info: adds what only the controller knows, which hosts there are and whose clusters they name."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from ansible import constants as C
+from ansible.errors import AnsibleError
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _kubeconfig
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._run import plain
+from ansible_collections.inferops.dynamo.plugins.modules import target_info
+from ansible_collections.inferops.dynamo.plugins.plugin_utils._action import DualAction
+
+# What ansible uses when nobody names an inventory.
+NO_INVENTORY = "/etc/ansible/hosts"
+
+
+class ActionModule(DualAction):
+    """Which cluster is never a guess: design rules that need the whole inventory."""
+
+    module = target_info
+
+    def add_params(self, params: dict[str, Any], task_vars: dict[str, Any]) -> None:
+        """Refuse what the inventory leaves open; :raises DynamoError: INVENTORY_EMPTY, CLUSTER_UNSET, SAME_CLUSTER."""
+        host = str(task_vars["inventory_hostname"])
+        inventory = [str(name) for name in task_vars["groups"]["all"]]
+        params["implicit"] = host not in inventory
+        if params["implicit"]:
+            _refuse_empty([str(source) for source in task_vars.get("ansible_inventory_sources") or []])
+        play = [str(name) for name in task_vars.get("ansible_play_hosts_all") or [host]]
+        if len({*inventory, *play}) < 2:
+            return
+        named = params.get("kubeconfig") or params.get("context")
+        missing = [] if named else ["dynamo_kubeconfig or dynamo_context"]
+        missing += [] if params.get("namespace") else ["dynamo_namespace"]
+        if missing:
+            raise DynamoError(
+                f"host {host}: {' and '.join(missing)} not set.",
+                "CLUSTER_UNSET",
+                "With several hosts each names its own cluster and namespace.",
+            )
+        twins = self._twins(play, task_vars)
+        if twins:
+            raise DynamoError(twins, "SAME_CLUSTER", "One host is one namespace of one cluster.")
+
+    def _twins(self, play: list[str], task_vars: dict[str, Any]) -> str:
+        """Which two hosts of the play name the same cluster and namespace. Found once for all hosts of the task."""
+        cache = os.path.join(C.DEFAULT_LOCAL_TMP, f"inferops-twins-{self._task._uuid}")
+        try:
+            with open(cache, encoding="utf-8") as stream:
+                return str(json.load(stream))
+        except (OSError, ValueError):
+            pass
+        by_namespace: dict[str, list[str]] = {}
+        for name in play:
+            by_namespace.setdefault(self._value(task_vars, name, "dynamo_namespace") or "", []).append(name)
+        seen: dict[tuple[str, str], str] = {}
+        found = ""
+        for namespace, names in by_namespace.items():
+            for name in names if len(names) > 1 and namespace else []:
+                server = self._server(task_vars, name)
+                other = seen.setdefault((server.lower(), namespace), name) if server else name
+                if other != name and not found:
+                    found = f"hosts {other} and {name} both are namespace {namespace} of {server}."
+        temporary = f"{cache}.{os.getpid()}"
+        with open(temporary, "w", encoding="utf-8") as stream:
+            json.dump(found, stream)
+        os.replace(temporary, cache)
+        return found
+
+    def _server(self, task_vars: dict[str, Any], host: str) -> str:
+        """The API server of a host, or nothing when it can't be told: that host's own run explains why."""
+        kubeconfig = self._value(task_vars, host, "dynamo_kubeconfig")
+        context = self._value(task_vars, host, "dynamo_context")
+        if not kubeconfig and not context:
+            return ""
+        params = {"kubeconfig": kubeconfig or None, "context": context}
+        try:
+            self._find_kubeconfig(params)
+            config = _kubeconfig.load(params["kubeconfig"] or target_info.default_kubeconfig(), "dynamo_kubeconfig")
+            return _kubeconfig.cluster_of(config, context, "dynamo_kubeconfig")["server"]
+        except DynamoError:
+            return ""
+
+    @staticmethod
+    def _value(task_vars: dict[str, Any], host: str, name: str) -> Any:
+        try:
+            return plain(task_vars["hostvars"][host].get(name))
+        except AnsibleError:
+            return None
+
+
+def _refuse_empty(sources: list[str]) -> None:
+    given = [source for source in sources if source != NO_INVENTORY]
+    if given:
+        names = ", ".join(os.path.relpath(source) if os.path.isabs(source) else source for source in given)
+        raise DynamoError(
+            f"-i {names} has no hosts (mistyped, or empty).",
+            "INVENTORY_EMPTY",
+            "Without an inventory leave -i out: then the current context is used.",
+        )

@@ -1,0 +1,312 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: the catalog: directories laid out like a vendor's recipes/, target names, what a recipe says of itself."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import yaml
+
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    GPU,
+    HEX40,
+    Manifest,
+    graph,
+    main_container,
+    workers_of,
+)
+
+MANIFESTS = "deploy.yaml"
+FRAMEWORKS = ("vllm", "sglang", "trtllm")
+SUPPORTING = {"ConfigMap": "v1", "ComputeDomain": "resource.nvidia.com/v1beta1"}
+_GPU_NAME = re.compile(r"[a-z]{1,2}\d{2,3}[a-z]?\Z")
+_VARIABLE = re.compile(r"\$\(([^)]+)\)")
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass
+class Recipe:
+    """A target with its portable manifests (support objects first) and its metadata.
+
+    meta: model.yml and recipe.yml as one dictionary, the recipe's own words win. notes: what people should know.
+    """
+
+    target: str
+    directory: str
+    manifests: list[Manifest]
+    meta: dict[str, Any]
+    notes: list[str] = field(default_factory=list)
+
+
+def find(directories: Iterable[str]) -> dict[str, str]:
+    """{canonical target: directory of its deploy.yaml}; of two with the same name the first directory's counts.
+
+    :raises DynamoError: RECIPE_PATH when a directory is missing.
+    """
+    found: dict[str, str] = {}
+    for root in directories:
+        if not os.path.isdir(root):
+            raise DynamoError(f"dynamo_recipe_paths: {root} is not a directory", "RECIPE_PATH")
+        for directory, folders, files in os.walk(root):
+            folders.sort()
+            target = os.path.relpath(directory, root).replace(os.sep, "/")
+            if MANIFESTS in files and target != ".":
+                found.setdefault(target, directory)
+    return found
+
+
+def short_names(target: str) -> set[str]:
+    """The short forms of a canonical name: framework-gpu, framework-topology-gpu, framework-directory."""
+    parts = target.lower().split("/")
+    framework = next((part for part in parts if part in FRAMEWORKS), "")
+    words = parts[-1].split("-")
+    gpu = next((word for word in words if _GPU_NAME.match(word)), "")
+    if not framework or not gpu:
+        return set()
+    topology = words[0] if words[0] in ("agg", "disagg") else ""
+    names = {f"{framework}-{gpu}", f"{framework}-{parts[-1]}"}
+    return names | ({f"{framework}-{topology}-{gpu}"} if topology else set())
+
+
+def resolve(name: str, catalog: Mapping[str, str]) -> str:
+    """The canonical target that `name` means.
+
+    :raises DynamoError: TARGET_UNKNOWN (also for no name), TARGET_AMBIGUOUS; both list what there is.
+    """
+    wanted = (name or "").strip().strip("/").lower()
+    listing = f"There is: {', '.join(catalog)}." if catalog else "The catalog is empty."
+    if not wanted:
+        raise DynamoError(
+            "no target is given (-e target=..., or dynamo_target in the inventory).", "TARGET_UNKNOWN", listing
+        )
+    fits = [target for target in catalog if target.lower() == wanted]
+    fits = fits or [target for target in catalog if wanted in short_names(target)]
+    fits = fits or [target for target, directory in catalog.items() if wanted in _deployment_names(directory)]
+    if len(fits) == 1:
+        return fits[0]
+    if fits:
+        raise DynamoError(
+            f"target {name} fits {len(fits)} targets: {', '.join(fits)}.", "TARGET_AMBIGUOUS", "Name one of them."
+        )
+    forms = {form: target for target in catalog for form in {target.lower(), *short_names(target)}}
+    close = difflib.get_close_matches(wanted, forms, 1)
+    guess = f"Did you mean {close[0]}? " if close else ""
+    raise DynamoError(f"target {name} is not in the catalog.", "TARGET_UNKNOWN", guess + listing)
+
+
+def _deployment_names(directory: str) -> set[str]:
+    try:
+        with open(os.path.join(directory, MANIFESTS), encoding="utf-8") as stream:
+            documents = list(yaml.load_all(stream, Loader=_Loader))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+        return set()  # a broken recipe must not spoil the name of another one; it is explained when it is asked for
+    return {
+        str((document.get("metadata") or {}).get("name", "")).lower()
+        for document in documents
+        if isinstance(document, dict) and document.get("kind") == "DynamoGraphDeployment"
+    }
+
+
+def load_yaml(path: str) -> list[Any]:
+    """The documents of a YAML file that aren't empty.
+
+    :raises DynamoError: RECIPE, with file and line.
+    """
+    try:
+        with open(path, encoding="utf-8") as stream:
+            return [document for document in yaml.load_all(stream, Loader=_Loader) if document is not None]
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}:{mark.line + 1}" if mark else path
+        raise DynamoError(
+            f"{where}: not readable as YAML: {getattr(error, 'problem', None) or error}", "RECIPE"
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise DynamoError(f"{path}: not readable: {error}", "RECIPE") from error
+
+
+def read(target: str, catalog: Mapping[str, str], overrides: Mapping[str, Any] | None = None) -> Recipe:
+    """The recipe of a canonical target.
+
+    :param overrides: dynamo_recipe of the inventory: metadata that wins over the recipe's own.
+    :raises DynamoError: RECIPE when the files are not a usable recipe, RECIPE_INCOMPLETE when metadata is missing.
+    """
+    directory = catalog[target]
+    path = os.path.join(directory, MANIFESTS)
+    manifests = checked(load_yaml(path), path)
+    root = directory[: -len(target)]
+    model = _metadata(os.path.join(root, target.split("/")[0], "model.yml"))
+    recipe = _metadata(os.path.join(directory, "recipe.yml"))
+    notes: list[str] = list(recipe.get("notes") or [])
+    own = {**model, **recipe, "provenance": {**model.get("provenance", {}), **recipe.get("provenance", {})}}
+    derived: dict[str, Any] = {}
+    if not recipe:
+        derived, found = derive(manifests, target)
+        notes += found
+    meta = {**derived, **own, **(overrides or {})}
+    for key in ("served_model", "repositories"):
+        if not meta.get(key):
+            raise DynamoError(
+                f"{path}: {key} can't be told from the manifests.", "RECIPE_INCOMPLETE", f"Set dynamo_recipe.{key}."
+            )
+    return Recipe(target, directory, manifests, meta, notes)
+
+
+def _metadata(path: str) -> dict[str, Any]:
+    if not os.path.exists(path):
+        return {}
+    documents = load_yaml(path)
+    if len(documents) != 1 or not isinstance(documents[0], dict):
+        raise DynamoError(f"{path}: must be one dictionary", "RECIPE")
+    return documents[0]
+
+
+def checked(documents: list[Any], path: str) -> list[Manifest]:
+    """The manifests of a deploy.yaml, support objects first.
+
+    :raises DynamoError: RECIPE for anything that isn't a portable v1beta1 recipe.
+    """
+
+    def wrong(problem: str) -> DynamoError:
+        return DynamoError(f"{path}: {problem}", "RECIPE")
+
+    graphs, support = [], []
+    for document in documents:
+        if (
+            not isinstance(document, dict)
+            or not isinstance(document.get("metadata"), dict)
+            or not document["metadata"].get("name")
+        ):
+            raise wrong("a document is not a Kubernetes object with a name")
+        kind, version = document.get("kind"), document.get("apiVersion")
+        if kind == "DynamoGraphDeployment":
+            if version != "nvidia.com/v1beta1":
+                raise wrong(
+                    f"{version} is not supported: only nvidia.com/v1beta1 names its components and pod templates"
+                )
+            graphs.append(document)
+        elif kind in SUPPORTING and version == SUPPORTING[kind]:
+            support.append(document)
+        else:
+            raise wrong(
+                f"{kind} {version} has no place in a portable recipe; it holds ConfigMap, ComputeDomain and one graph"
+            )
+    if len(graphs) != 1:
+        raise wrong(f"holds {len(graphs)} DynamoGraphDeployments, must be one")
+    components = (graphs[0].get("spec") or {}).get("components")
+    if not isinstance(components, list) or not components:
+        raise wrong("spec.components must be a list with at least one component")
+    for component in components:
+        _check_component(component, wrong)
+    return [*sorted(support, key=lambda manifest: manifest["kind"] != "ConfigMap"), graphs[0]]
+
+
+def _check_component(component: Any, wrong: Any) -> None:
+    name = component.get("name") if isinstance(component, dict) else None
+    if not isinstance(name, str):
+        raise wrong("a component has no name")
+    containers = ((component.get("podTemplate") or {}).get("spec") or {}).get("containers") or []
+    main = [container for container in containers if isinstance(container, dict) and container.get("name") == "main"]
+    if len(main) != 1 or not isinstance(main[0].get("image"), str):
+        raise wrong(f"component {name} needs one container main with an image")
+    for item in [*(main[0].get("command") or []), *(main[0].get("args") or [])]:
+        if not isinstance(item, str):
+            raise wrong(f"component {name}: argument {item!r} is not a text; quote it")
+    for entry in main[0].get("env") or []:
+        for key in ("name", "value"):
+            if not isinstance(entry.get(key, ""), str):
+                raise wrong(f"component {name}: {key} {entry[key]!r} of a variable is not a text; quote it")
+
+
+def derive(manifests: list[Manifest], target: str) -> tuple[dict[str, Any], list[str]]:
+    """Metadata of a recipe that has none of ours, as far as its manifests tell, and notes for people."""
+    dgd = graph(manifests)
+    workers = workers_of(dgd)
+    if not workers:
+        return {}, ["the recipe has no worker component"]
+    worker = workers[0]
+    arguments = expanded_arguments(worker, manifests)
+    module = arguments.get("-m", "")
+    framework = dgd["spec"].get("backendFramework") or module.partition("dynamo.")[2]
+    types = {component.get("type") for component in workers}
+    words = [word for word in target.lower().split("/")[-1].split("-") if _GPU_NAME.match(word)]
+    gpu = words[0].upper() if words else ""
+    model = next((arguments[flag] for flag in ("--model", "--model-path") if flag in arguments), "")
+    context = next(
+        (arguments[f] for f in ("--max-model-len", "--context-length", "--max-seq-len") if f in arguments), ""
+    )
+    meta: dict[str, Any] = {
+        "framework": framework,
+        "topology": "disagg" if types & {"prefill", "decode"} else "agg",
+        "gpu": gpu,
+        "gpu_products": [f"NVIDIA-{gpu}"] if gpu else [],
+        "served_model": arguments.get("--served-model-name", "" if model.startswith("/") else model),
+        "context_length": int(context) if context.isdigit() else None,
+        "repositories": _repositories(model, arguments),
+        "smoke": {
+            "requests": [
+                {"name": "chat", "body": {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 64}}
+            ]
+        },
+    }
+    notes = ["no recipe.yml: everything about this target was read from its manifests"]
+    notes += [] if gpu else ["the GPU is not in the directory's name; dynamo_recipe.gpu sets it"]
+    notes += (
+        []
+        if meta["context_length"]
+        else ["the context length is not among the arguments; dynamo_recipe.context_length sets it"]
+    )
+    notes += [
+        f"the revision of {repository['id']} is not pinned; dynamo_model_commit sets it"
+        for repository in meta["repositories"]
+        if not repository["commit"]
+    ]
+    return meta, notes
+
+
+def expanded_arguments(component: Mapping[str, Any], manifests: list[Manifest]) -> dict[str, str]:
+    """{flag: value} of the container main, with $(VAR) resolved from its env and the ConfigMaps; a bare flag has ""."""
+    main = main_container(component)
+    data = {m["metadata"]["name"]: m.get("data", {}) for m in manifests if m["kind"] == "ConfigMap"}
+    env: dict[str, str] = {}
+    for entry in main.get("env") or []:
+        reference = (entry.get("valueFrom") or {}).get("configMapKeyRef") or {}
+        env[entry["name"]] = entry.get("value") or data.get(reference.get("name"), {}).get(reference.get("key"), "")
+    words = [_VARIABLE.sub(lambda match: env.get(match[1], match[0]), word) for word in main.get("args") or []]
+    arguments: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if word.startswith("-"):
+            flag, equals, value = word.partition("=")
+            following = words[index + 1] if index + 1 < len(words) else ""
+            arguments.setdefault(flag, value if equals else "" if following.startswith("--") else following)
+    return arguments
+
+
+def _repositories(model: str, arguments: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Only hub names: a folder doesn't tell the repository that it came from."""
+    pairs = [(model, arguments.get("--revision", ""))]
+    try:
+        draft = json.loads(arguments.get("--speculative-config", "{}"))
+        pairs.append((str(draft.get("model", "")), str(draft.get("revision", ""))))
+    except (ValueError, AttributeError):
+        pass
+    return [
+        {"id": name, "commit": revision if HEX40.match(revision) else "", "layout": "hub"}
+        for name, revision in pairs
+        if re.fullmatch(r"[\w.-]+/[\w.-]+", name)
+    ]
+
+
+def gpus_of(component: Mapping[str, Any]) -> int:
+    """GPUs of one pod of a component."""
+    resources = main_container(component).get("resources", {})
+    return int(resources.get("limits", {}).get(GPU) or resources.get("requests", {}).get(GPU) or 0)

@@ -1,0 +1,184 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: the loop of dgd_wait: observe, judge, wait for a change. Cluster and clock are injected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
+
+if TYPE_CHECKING:
+    from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
+
+DGD = ("nvidia.com/v1beta1", "DynamoGraphDeployment")
+DCD = ("nvidia.com/v1beta1", "DynamoComponentDeployment")
+# An API server that restarts or limits requests says nothing about the deployment.
+UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
+# A watch that ends at once must not turn the wait into a busy loop.
+SHORT_WATCH = 0.5
+LOG_LINES = 40
+
+
+class Wait:
+    """One wait for one DynamoGraphDeployment."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        budgets: Mapping[str, float] | None = None,
+        *,
+        clock: Clock = Clock(),
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
+        self.patience, self.say = Patience(budgets), Narrator(say, clock)
+        self.optional: dict[str, bool] = {}
+
+    def run(self, timeout: float, interval: float) -> dict[str, Any]:
+        """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds."""
+        began = self.clock.now()
+        trouble: DynamoError | None = None
+        snapshot, verdict, findings = None, Verdict("STARTING"), []
+        while True:
+            try:
+                snapshot = self.observe()
+                trouble = None
+                findings = diagnose(snapshot)
+                verdict = _dgd.judge(snapshot.view, pulling(snapshot))
+            except DynamoError as error:
+                if error.code not in UNREACHABLE:
+                    raise
+                trouble = error
+            passed = self.clock.now() - began
+            if not trouble:
+                if verdict.state == "READY":
+                    self.say(f"{self.name}: ready, {verdict.evidence}")
+                    return {"verdict": verdict._asdict(), "seconds": round(passed, 1)}
+                final = self.patience.judge(self.clock.now(), findings)
+                if final:
+                    raise self._failure(terminal(verdict, final), passed)
+            lasting = [] if trouble else self.patience.lasting(self.clock.now(), findings)
+            self.say(f"{self.name}: {self._line(snapshot, verdict, lasting, trouble)}")
+            if passed >= timeout:
+                raise self._failure(timed_out(verdict, findings, trouble), passed)
+            self._wait_for_change(snapshot, min(interval, timeout - passed))
+
+    def observe(self) -> Snapshot:
+        """Everything that a verdict needs. Events, owners and logs are read only while something is missing."""
+        dgd = self.cluster.get(*DGD, self.name, self.namespace)
+        title = f"DynamoGraphDeployment/{self.name} in {self.namespace}"
+        if dgd is None:
+            raise DynamoError(f"{title} does not exist.", "DGD_ABSENT", "Was it deleted meanwhile? Deploy it again.")
+        if _dgd.leaving(dgd):
+            raise DynamoError(
+                f"{title} is being deleted.", "DGD_DELETED", "Wait until it is gone, then deploy it again."
+            )
+        selector = f"{_dgd.GRAPH}={self.name}"
+        pods = self.cluster.list("v1", "Pod", self.namespace, label_selector=selector)
+        component_path = _dgd.pathway(dgd) == "component"
+        dcds = self._list(*DCD, label_selector=selector) if component_path else []
+        view = View(dgd, dcds, pods)
+        if _dgd.judge(view).state == "READY":
+            return Snapshot(view)
+        wanted = sum(c.desired for c in _dgd.components(dgd))
+        short = len(_dgd.alive(pods)) < wanted and component_path
+        return Snapshot(
+            view,
+            self._list("v1", "Event"),
+            self._list("apps/v1", "Deployment", label_selector=selector) if short else [],
+            self._list("apps/v1", "ReplicaSet", label_selector=selector) if short else [],
+            self._logs(pods),
+        )
+
+    def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:
+        """Objects that only help to explain: a user who may not read them still gets a verdict."""
+        if not self.optional.get(kind, True):
+            return []
+        try:
+            return self.cluster.list(api_version, kind, self.namespace, label_selector=label_selector)
+        except DynamoError as error:
+            if error.code not in ("FORBIDDEN", "API_ABSENT"):
+                raise
+            self.optional[kind] = False
+            return []
+
+    def _logs(self, pods: list[Object]) -> dict[str, str]:
+        """The last lines of containers that ended, by <pod>/<container>."""
+        logs = {}
+        for pod in _dgd.alive(pods):
+            for container in (pod.get("status") or {}).get("containerStatuses") or []:
+                if container.get("restartCount") and not container.get("ready") and self.optional.get("log", True):
+                    key, name = f"{pod['metadata']['name']}/{container['name']}", container["name"]
+                    previous = "terminated" not in (container.get("state") or {})
+                    try:
+                        logs[key] = self.cluster.log(
+                            self.namespace, pod["metadata"]["name"], name, tail=LOG_LINES, previous=previous
+                        )
+                    except DynamoError as error:
+                        if error.code in UNREACHABLE:
+                            raise
+                        self.optional["log"] = error.code != "FORBIDDEN"
+        return logs
+
+    def _wait_for_change(self, snapshot: Snapshot | None, seconds: float) -> None:
+        """Until the deployment's object changes, at most `seconds`."""
+        began = self.clock.now()
+        seen = snapshot.view.dgd["metadata"].get("resourceVersion") if snapshot else None
+        if seen and seconds >= 1:
+            try:
+                selectors = {"field_selector": f"metadata.name={self.name}", "resource_version": seen}
+                for event in self.cluster.watch(*DGD, self.namespace, seconds, **selectors):
+                    if event["object"]["metadata"].get("resourceVersion") != seen:
+                        self.clock.sleep(max(0.0, SHORT_WATCH - (self.clock.now() - began)))
+                        return
+            except DynamoError as error:
+                if error.code not in (*UNREACHABLE, "FORBIDDEN"):
+                    raise
+        self.clock.sleep(max(0.0, seconds - (self.clock.now() - began)))
+
+    def _line(
+        self, snapshot: Snapshot | None, verdict: Verdict, findings: list[Finding], trouble: DynamoError | None
+    ) -> str:
+        if trouble or snapshot is None:
+            return f"no answer from the API server, asking again ({trouble.message if trouble else ''})"
+        if not _dgd.settled(snapshot.view.dgd):
+            return "waiting for the operator"
+        line = f"{_dgd.counts_text(snapshot.view.dgd)}; {verdict.phase}"
+        if findings:
+            line += f"; {findings[0].code} {findings[0].object}: {findings[0].evidence}"
+        return line
+
+    def _failure(self, verdict: Verdict, seconds: float) -> DynamoError:
+        at = f"{verdict.object}: " if verdict.object else ""
+        text = f"{self.name} in {self.namespace}: {at}{verdict.evidence.rstrip('.')}."
+        if verdict.state == "TIMED_OUT":
+            return DynamoError(text, "TIMED_OUT", verdict.hint, verdict=verdict._asdict(), seconds=round(seconds, 1))
+        return DynamoError(text, verdict.cause, verdict.hint, verdict=verdict._asdict(), seconds=round(seconds, 1))
+
+
+def terminal(verdict: Verdict, finding: Finding) -> Verdict:
+    """The end of a wait by a cause that is final."""
+    return Verdict("TERMINAL", finding.code, finding.object, finding.evidence, finding.hint, verdict.phase)
+
+
+def timed_out(verdict: Verdict, findings: list[Finding], trouble: DynamoError | None) -> Verdict:
+    """The end of a wait by its time: what it was still waiting for. Not a failure of the release."""
+    hint = "Nothing says that it cannot succeed: run again to go on waiting, or raise dynamo_ready_timeout."
+    if trouble:
+        return Verdict("TIMED_OUT", trouble.code, "", f"timed out; {trouble.message}", trouble.hint, verdict.phase)
+    if findings:
+        found = findings[0]
+        evidence = f"timed out in phase {verdict.phase}; last seen: {found.code} {found.evidence}"
+        return Verdict("TIMED_OUT", found.code, found.object, evidence, f"{hint} {found.hint}".strip(), verdict.phase)
+    evidence = f"timed out in phase {verdict.phase}, still waiting: {verdict.evidence}"
+    return Verdict("TIMED_OUT", "", verdict.object, evidence, hint, verdict.phase)

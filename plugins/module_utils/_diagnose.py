@@ -1,0 +1,210 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: pods, events and owners of a release that is not ready -> causes with evidence. Pure.
+
+`diagnose` says what is wrong in one observation; `Patience` remembers how long, and decides when it is final. What may
+pass by itself has the budget "" and never ends a wait; it only explains one that ran out of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot, event_time, mask
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, label
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
+
+# Defaults of the budgets, in seconds; `restarts` is a number of restarts of one container.
+BUDGETS: dict[str, float] = {"config": 30, "scheduling": 60, "operator": 120, "slow": 300, "restarts": 5}
+# Seconds after which something that may pass is worth a line of progress.
+LASTING = 5
+
+
+def _newest(pods: list[Object]) -> list[Object]:
+    """Without the pods of older ReplicaSets: an update is replacing those, whatever is wrong with them."""
+    newest: dict[str, tuple[str, str]] = {}
+    for pod in pods:
+        age = (str(pod["metadata"].get("creationTimestamp") or ""), label(pod, "pod-template-hash"))
+        owner = label(pod, _dgd.COMPONENT)
+        newest[owner] = max(newest.get(owner, age), age)
+    return [p for p in pods if label(p, "pod-template-hash") == newest[label(p, _dgd.COMPONENT)][1]]
+
+
+def diagnose(snapshot: Snapshot) -> list[Finding]:
+    """The causes in this observation, the ones that explain others first. Empty while everything is only slow."""
+    found = _operator(snapshot)
+    if not _dgd.settled(snapshot.view.dgd):
+        return found
+    old = {p["metadata"].get("uid") for p in _dgd.old_workers(snapshot.view)}
+    current = [p for p in _dgd.alive(snapshot.view.pods) if p["metadata"].get("uid") not in old]
+    for pod in _newest(current):
+        if not _dgd.ready(pod):
+            found += pod_causes(pod, snapshot)
+    found += _ended(snapshot) + _missing(snapshot) + _stuck(snapshot)
+    # An ending pod explains nothing before its grace period is over.
+    return sorted(found, key=lambda f: (f.extra > 0, _ORDER.index(f.budget)))
+
+
+_ORDER = ("now", "config", "restarts", "scheduling", "operator", "slow", "")
+
+
+class Patience:
+    """Decides over the observations of one wait which cause is final. budgets: as BUDGETS."""
+
+    def __init__(self, budgets: Mapping[str, float] | None = None) -> None:
+        self.budgets = {**BUDGETS, **{k: v for k, v in (budgets or {}).items() if v is not None}}
+        self._since: dict[str, float] = {}
+
+    def judge(self, now: float, findings: list[Finding]) -> Finding | None:
+        """The first finding whose budget is used up at `now` (seconds). A cause that was away starts anew."""
+        self._since = {f.key: self._since.get(f.key, now) for f in findings}
+        return next((f for f in findings if self._final(f, now - self._since[f.key])), None)
+
+    def lasting(self, now: float, findings: list[Finding]) -> list[Finding]:
+        """Those worth a line of progress: what needs someone to act at once, the rest after LASTING seconds."""
+        urgent = ("now", "config", "restarts")
+        return [f for f in findings if f.budget in urgent or now - self._since[f.key] >= LASTING + 10 * f.extra]
+
+    def _final(self, finding: Finding, seen: float) -> bool:
+        if finding.budget in ("", "now"):
+            return finding.budget == "now"
+        if finding.budget == "restarts":
+            # Not at first sight: the pod may be one that an update is about to replace.
+            limit = min(self.budgets["restarts"], finding.limit or self.budgets["restarts"])
+            return finding.seen >= limit and seen >= min(self.budgets["config"], 5)
+        return seen >= self.budgets[finding.budget] + finding.extra
+
+
+# --- the operator and its objects
+
+
+def _operator(snapshot: Snapshot) -> list[Finding]:
+    view = snapshot.view
+    dgd = view.dgd
+    name = f"DynamoGraphDeployment/{dgd['metadata']['name']}"
+    status = dgd.get("status") or {}
+    # A failed reconciliation leaves observedGeneration as it was.
+    if status.get("state") == "failed":
+        evidence = mask(str(_dgd.condition(dgd, "Ready").get("message") or "state failed"))
+        hint = "The operator cannot create what the deployment needs: its log says more."
+        return [Finding("RECONCILE_FAILED", name, evidence, hint, "operator", "operator")]
+    if not _dgd.settled(dgd):
+        observed = status.get("observedGeneration") or "none"
+        evidence = f"generation {dgd['metadata'].get('generation')}, observed {observed}"
+        hint = "The Dynamo operator does not work on this object: look at its Deployment and log."
+        return [Finding("OPERATOR_SILENT", name, evidence, hint, "operator", "operator")]
+    found = []
+    for dcd in _dgd.orphans(view):
+        evidence = f"generation {label(dcd, _dgd.HASH)}, the deployment's is {_dgd.current_hash(dgd)}"
+        hint = "An update dropped the annotation with the worker hash. Delete this object: its workers only hold GPUs."
+        title = f"DynamoComponentDeployment/{dcd['metadata']['name']}"
+        found.append(Finding("ORPHANED_WORKERS", title, evidence, hint, "scheduling", f"orphan {title}"))
+    return found
+
+
+TRANSIENT_CONFLICT = "the object has been modified"
+REFUSALS = (
+    (
+        "QUOTA_EXCEEDED",
+        "exceeded quota",
+        "A ResourceQuota of the namespace is used up: raise it, or free what it counts.",
+    ),
+    (
+        "POD_SECURITY",
+        "violates PodSecurity",
+        "The namespace's Pod Security level forbids this pod: change its label, or the pod.",
+    ),
+    ("ADMISSION_REFUSED", "denied the request", "A policy of the cluster refuses this pod."),
+    ("ADMISSION_REFUSED", "forbidden", "A policy of the cluster refuses this pod."),
+)
+
+
+def _missing(snapshot: Snapshot) -> list[Finding]:
+    """Components with fewer pods than wanted: why nobody creates them."""
+    view = snapshot.view
+    graph = view.dgd["metadata"]["name"]
+    found = []
+    for component in _dgd.components(view.dgd):
+        pods = [p for p in _dgd.alive(view.pods) if label(p, _dgd.COMPONENT) == component.name]
+        if len(pods) >= component.desired:
+            continue
+        key = f"pods {component.name}"
+        longest = f"{graph}-{component.name.lower()}" + ("-" + "0" * 8 if component.type in _dgd.WORKERS else "")
+        if not pods and len(longest) > 63 and _dgd.pathway(view.dgd) == "component":
+            text = f"{component.name}: the names of its objects have {len(longest)} characters, 63 are allowed"
+            hint = f"Shorten the name of the deployment by {len(longest) - 63} characters."
+            found.append(Finding("NAME_TOO_LONG", f"DynamoGraphDeployment/{graph}", text, hint, "now", key))
+            continue
+        owners = [*snapshot.replicasets, *snapshot.deployments, *view.dcds]
+        mine = [o for o in owners if label(o, _dgd.COMPONENT) == component.name and not _dgd.leaving(o)]
+        refusal = next((r for r in map(_refusal, mine) if r[1]), None)
+        if refusal:
+            title, text = refusal
+            code, hint = next(
+                ((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why.")
+            )
+            found.append(Finding(code, title, mask(text), hint, "config", key))
+        elif not pods:
+            text = f"{component.name}: no pod exists, {component.desired} wanted, and no condition says why"
+            hint = "Look at the operator's log and at the Deployments of the namespace."
+            found.append(Finding("NO_PODS", f"DynamoGraphDeployment/{graph}", text, hint, "operator", key))
+    return found
+
+
+def _refusal(owner: Object) -> tuple[str, str]:
+    """The owner and the message of the condition that says why it made no pod; an empty message without one."""
+    kind = owner.get("kind") or "DynamoComponentDeployment"
+    failure = _dgd.condition(owner, "ReplicaFailure")
+    text = failure.get("message") or "" if failure.get("status") == "True" else ""
+    available = _dgd.condition(owner, "Available")
+    if not text and available.get("reason") == "Reconciling" and available.get("status") == "False":
+        text = available.get("message") or ""
+    return f"{kind}/{owner['metadata']['name']}", "" if TRANSIENT_CONFLICT in text else text
+
+
+def _ended(snapshot: Snapshot) -> list[Finding]:
+    """Pods that the kubelet refused or evicted, many times over: the Deployment makes new ones each time."""
+    ended: dict[tuple[str, str], list[Object]] = {}
+    for pod in snapshot.view.pods:
+        reason = (pod.get("status") or {}).get("reason")
+        if (pod.get("status") or {}).get("phase") == "Failed" and reason and not _dgd.leaving(pod):
+            ended.setdefault((label(pod, _dgd.COMPONENT), reason), []).append(pod)
+    found = []
+    for (component, reason), pods in ended.items():
+        if sum(_dgd.ready(p) for p in snapshot.view.pods if label(p, _dgd.COMPONENT) == component):
+            continue
+        last = max(pods, key=lambda p: str(p["metadata"].get("creationTimestamp") or ""))
+        text = mask(f"{reason}: {last['status'].get('message') or ''} ({len(pods)} pods)")
+        hint = "The node has no room left for this pod (memory, disk, devices): its conditions say what is short."
+        code = "EVICTED" if reason in ("Evicted", "Preempting", "Terminated") else "POD_REFUSED"
+        key = f"ended {component} {reason}"
+        found.append(Finding(code, f"Pod/{last['metadata']['name']}", text, hint, "restarts", key, len(pods)))
+    return found
+
+
+def _stuck(snapshot: Snapshot) -> list[Finding]:
+    """Pods that should have ended: usually on a node that doesn't answer any more."""
+    found = []
+    for pod in snapshot.view.pods:
+        if _dgd.leaving(pod):
+            node = (pod.get("spec") or {}).get("nodeName") or "no node"
+            hint = (
+                "Is its node up? A pod on a dead node goes when the node is back or deleted, or by a forced deletion."
+            )
+            grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 30)
+            name = pod["metadata"]["name"]
+            text = f"is being deleted on {node}"
+            key = f"stuck {pod['metadata'].get('uid')}"
+            found.append(Finding("OLD_POD_STUCK", f"Pod/{name}", text, hint, "slow", key, extra=grace))
+    return found
+
+
+def pulling(snapshot: Snapshot) -> frozenset[str]:
+    """uids of the pods whose last event about an image is that it is being pulled."""
+    last: dict[str, str] = {}
+    for event in sorted(snapshot.events, key=event_time):
+        if event.get("reason") in ("Pulling", "Pulled"):
+            last[(event.get("involvedObject") or {}).get("uid", "")] = event["reason"]
+    return frozenset(uid for uid, reason in last.items() if reason == "Pulling")

@@ -1,0 +1,326 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: how a Job is doing, and why it ends badly. Pure but for `Wait`, whose cluster and clock are injected."""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot, event_time, mask
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, View
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import REFUSALS, Patience
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
+
+if TYPE_CHECKING:
+    from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
+
+# An API server that restarts or limits requests says nothing about the Job.
+UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
+LOG_LINES = 40  # read from the pod; a failure shows the last ten
+EVERY = 15.0  # seconds between two lines while only numbers change
+WINDOW = 60.0  # seconds over which the rate is taken
+# Exit codes of roles/model_cache/files/download.py.
+EXITS = {
+    2: ("USAGE", "the container does not accept what it was told"),
+    3: ("CHECKPOINT_INCOMPLETE", "the checkpoint is not complete"),
+    4: ("CHECKPOINT_CORRUPT", "the checkpoint is corrupt"),
+    5: ("HUB_ACCESS", "the hub refuses the repository"),
+    6: ("NO_SPACE", "the volume is too small"),
+}
+HINTS = {
+    "USAGE": "Look at the claim's permissions and at the options of role model_cache.",
+    "CHECKPOINT_INCOMPLETE": "Can pods reach the hub (dynamo_hub_endpoint, proxies in dynamo_download_env)?"
+    " Running again goes on where it stopped.",
+    "CHECKPOINT_CORRUPT": "The bad files were fetched twice: suspect a proxy, a mirror or the storage.",
+    "HUB_ACCESS": "Check dynamo_hf_token, the licence on the hub and dynamo_model_commit.",
+    "NO_SPACE": "Raise dynamo_cache_size, or take another claim (dynamo_cache_claim).",
+    "OOM_KILLED": "Raise the memory limit in model_cache_resources, or switch Xet's high performance off:"
+    " dynamo_download_env: {HF_XET_HIGH_PERFORMANCE: '0'}.",
+    "DEADLINE_EXCEEDED": "What is downloaded stays: run again, it goes on. A slow hub needs a longer deadline.",
+}
+
+
+class Seen(NamedTuple):
+    """One observation of a Job."""
+
+    job: Object
+    pods: list[Object] = []  # oldest first
+    events: list[Object] = []
+    log: str = ""
+
+
+def finished(job: Object) -> tuple[str, str, str]:
+    """(Complete or Failed, reason, message) of a Job that is over, else three empty texts."""
+    for condition in (job.get("status") or {}).get("conditions") or []:
+        if condition.get("type") in ("Complete", "Failed") and condition.get("status") == "True":
+            return condition["type"], str(condition.get("reason") or ""), str(condition.get("message") or "")
+    return "", "", ""
+
+
+def ending(pod: Object) -> Object:
+    """How the pod's first container ended: exitCode, reason, message; empty while it hasn't."""
+    for container in (pod.get("status") or {}).get("containerStatuses") or []:
+        ended: Object | None = (container.get("state") or {}).get("terminated")
+        if ended:
+            return ended
+    return {}
+
+
+def result_of(pods: list[Object]) -> Object:
+    """What the newest ended pod left as its termination message, if that is a JSON object."""
+    for pod in reversed(pods):
+        text = str(ending(pod).get("message") or "").strip()
+        if text:
+            try:
+                parsed = json.loads(text.splitlines()[-1].removeprefix("record "))
+            except ValueError:
+                return {}
+            return parsed if isinstance(parsed, dict) else {}
+    return {}
+
+
+def progress_of(log: str) -> Object:
+    """The last `progress {json}` line of a log."""
+    for line in reversed(log.splitlines()):
+        if line.startswith("progress {"):
+            try:
+                parsed = json.loads(line[len("progress ") :])
+            except ValueError:
+                continue
+            return parsed if isinstance(parsed, dict) else {}
+    return {}
+
+
+def failure(seen: Seen, reason: str, message: str) -> Finding:
+    """Why a failed Job failed: the last pod's own words first, then the Job's."""
+    name = seen.job["metadata"]["name"]
+    ended = next((e for e in map(ending, reversed(seen.pods)) if e and e.get("exitCode") != 0), {})
+    result = result_of(seen.pods)
+    exit_code = ended.get("exitCode")
+    code, meaning = EXITS.get(int(exit_code or 0), ("JOB_FAILED", f"the container ended with exit code {exit_code}"))
+    if reason == "DeadlineExceeded":
+        code, meaning = "DEADLINE_EXCEEDED", "the Job was active longer than its deadline"
+    elif ended.get("reason") == "OOMKilled":
+        code, meaning = "OOM_KILLED", "the container was killed for lack of memory"
+    elif not ended:
+        meaning = f"{reason}: {message}".strip(": ") or "no reason given"
+    said = str(result.get("message") or "")
+    hint = HINTS.get(code, "The last lines of the log say more.")
+    return Finding(code, f"Job/{name}", mask(f"{meaning}: {said}" if said else meaning), hint, "now", "failed")
+
+
+def causes(seen: Seen) -> list[Finding]:
+    """What keeps the newest pod from running, or the Job from having one."""
+    view = View({"metadata": {}}, [], [])  # a Job belongs to no deployment
+    alive = _dgd.alive(seen.pods)
+    if alive:
+        return [] if ending(alive[-1]) else pod_causes(alive[-1], Snapshot(view, seen.events))
+    uid = seen.job["metadata"].get("uid")
+    mine = [e for e in seen.events if (e.get("involvedObject") or {}).get("uid") == uid]
+    refused = [e for e in sorted(mine, key=event_time) if e.get("reason") == "FailedCreate"]
+    if not refused or seen.pods:
+        return []
+    text = str(refused[-1].get("message") or "")
+    code, hint = next(((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why."))
+    return [Finding(code, f"Job/{seen.job['metadata']['name']}", mask(text), hint, "config", "pods")]
+
+
+def stage(seen: Seen) -> str:
+    """Where a Job is that isn't over, in words without numbers that change."""
+    if (seen.job.get("spec") or {}).get("suspend"):
+        return "suspended"
+    pods = _dgd.alive(seen.pods)
+    if not pods:
+        return "waiting for a pod"
+    pod = pods[-1]
+    statuses = (pod.get("status") or {}).get("containerStatuses") or []
+    if any("running" in (c.get("state") or {}) for c in statuses):
+        return "running"
+    if _dgd.condition(pod, "PodScheduled").get("status") != "True":
+        return "waiting for a node"
+    if ending(pod):
+        return "ending"
+    waiting = next(((c.get("state") or {}).get("waiting") or {} for c in statuses), {})
+    return f"starting the pod ({waiting.get('reason') or 'volumes and image'})"
+
+
+class Rate:
+    """Bytes per second over the last minute."""
+
+    def __init__(self) -> None:
+        self._points: deque[tuple[float, float]] = deque()
+
+    def __call__(self, now: float, count: float) -> float:
+        if self._points and count < self._points[-1][1]:
+            self._points.clear()  # another pod, or another repository
+        if not self._points or count > self._points[-1][1] or now - self._points[-1][0] > EVERY:
+            self._points.append((now, count))
+        while len(self._points) > 2 and now - self._points[0][0] > WINDOW:
+            self._points.popleft()
+        (start, first), (_last, last) = self._points[0], self._points[-1]
+        return (last - first) / (now - start) if now > start else 0.0
+
+
+UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
+
+
+def describe(progress: Object, rate: float) -> str:
+    """`38/72 files, 131/252 GB, 412 MB/s, about 5 min left`; what is not known is left out."""
+    total, count = float(progress.get("bytes_total") or 0), float(progress.get("bytes") or 0)
+    parts = [f"{progress.get('files', 0)}/{progress.get('files_total', 0)} files"]
+    if total:
+        size, unit = next(((s, u) for s, u in UNITS if total >= s * 10), (1.0, "bytes"))
+        parts.append(f"{count / size:.0f}/{total / size:.0f} {unit}")
+    if rate >= 1e4 and count < total:
+        parts.append(f"{rate / 1e6:.{0 if rate >= 1e7 else 1}f} MB/s")
+        left = (total - count) / rate
+        parts.append(f"about {left / 60:.0f} min left" if left >= 90 else f"about {left:.0f} s left")
+    stage_of = progress.get("stage")
+    return (f"{stage_of} " if stage_of and stage_of != "download" else "") + ", ".join(parts)
+
+
+class Wait:
+    """One wait for one Job."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        namespace: str,
+        name: str,
+        *,
+        label: str = "",
+        budgets: Mapping[str, float] | None = None,
+        clock: Clock = Clock(),
+        say: Callable[[str], None] = lambda _: None,
+    ) -> None:
+        self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
+        self.label, self.patience, self._say = label or f"Job {name}", Patience(budgets), say
+        self.rate = Rate()
+        self.uid, self.log = "", ""
+        self._key, self._said = "", float("-inf")
+
+    def run(self, timeout: float, interval: float) -> dict[str, Any]:
+        """verdict, records, claims, seconds. DynamoError with the cause as code; TIMED_OUT after `timeout` seconds."""
+        began = self.clock.now()
+        seen, trouble, found = None, "", []
+        while True:
+            try:
+                seen, trouble = self.observe(), ""
+            except DynamoError as error:
+                if error.code not in UNREACHABLE:
+                    raise
+                trouble = f"no answer from the cluster: {error.message}"
+            passed = self.clock.now() - began
+            if seen and not trouble:
+                state, reason, message = finished(seen.job)
+                if state == "Complete":
+                    return self._success(seen, passed)
+                found = causes(seen)
+                final = failure(seen, reason, message) if state else self.patience.judge(self.clock.now(), found)
+                if final:
+                    raise self._failure(final, "TERMINAL", seen, passed)
+            self._speak(seen, trouble, found)
+            if passed >= timeout:
+                raise self._timed_out(seen, trouble, found, passed)
+            self.clock.sleep(min(interval, max(0.0, timeout - passed)))
+
+    def observe(self) -> Seen:
+        """Everything that a verdict needs; events only while nothing runs, the log only while something does."""
+        job = self.cluster.get("batch/v1", "Job", self.name, self.namespace)
+        title = f"Job {self.namespace}/{self.name}"
+        hint = "Somebody or something deleted it: run the same command again." if self.uid else "Create it first."
+        if job is None or job["metadata"].get("deletionTimestamp"):
+            raise DynamoError(f"{title} {'is gone' if self.uid else 'does not exist'}.", "JOB_ABSENT", hint)
+        if self.uid and job["metadata"].get("uid") != self.uid:
+            raise DynamoError(f"{title} was replaced by another one while it was waited for.", "JOB_ABSENT", hint)
+        self.uid = str(job["metadata"].get("uid") or "")
+        selector = f"batch.kubernetes.io/controller-uid={self.uid}"
+        pods = self.cluster.list("v1", "Pod", self.namespace, label_selector=selector)
+        pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
+        seen = Seen(job, pods)
+        over = finished(job)[0]
+        if over != "Complete" and pods and (over or stage(seen) in ("running", "ending")):
+            self.log = self.cluster.log(self.namespace, pods[-1]["metadata"]["name"], tail=LOG_LINES) or self.log
+        elif not over:
+            seen = seen._replace(events=self._events())
+        return seen._replace(log=self.log)
+
+    def _events(self) -> list[Object]:
+        try:
+            return self.cluster.list("v1", "Event", self.namespace)
+        except DynamoError as error:
+            if error.code != "FORBIDDEN":
+                raise
+            return []  # they only help to explain
+
+    def _speak(self, seen: Seen | None, trouble: str, found: list[Finding]) -> None:
+        key = text = trouble or (stage(seen) if seen else "")
+        progress = progress_of(seen.log) if seen and text == "running" else {}
+        now = self.clock.now()
+        if found and not trouble:
+            key = found[0].key
+            text = f"{text}: {found[0].evidence}"
+        elif progress:
+            key = f"running {progress.get('stage')} {progress.get('files_total')}"
+            text = describe(progress, self.rate(now, float(progress.get("bytes") or 0)))
+        failed = int((seen.job.get("status") or {}).get("failed") or 0) if seen else 0
+        if failed:
+            ended = mask(str(result_of(seen.pods if seen else []).get("message") or ""))
+            key, text = f"{key} {failed}", f"{text} (attempt {failed + 1}{f' after: {ended}' if ended else ''})"
+        if key != self._key or now - self._said >= EVERY:
+            self._say(f"{self.label} {text}")
+            self._key, self._said = key, now
+
+    def _success(self, seen: Seen, passed: float) -> dict[str, Any]:
+        spec = seen.job["spec"]["template"]["spec"]
+        names = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in spec.get("volumes") or []]
+        claims = {}
+        for name in filter(None, names):
+            claim = self.cluster.get("v1", "PersistentVolumeClaim", name, self.namespace)
+            claims[name] = str(claim["metadata"]["uid"]) if claim else ""
+        result = result_of(seen.pods)
+        self._say(f"{self.label} done after {passed:.0f} s")
+        verdict = self._verdict("READY", Finding("", f"Job/{self.name}", "complete", "", "", ""), "complete")
+        records = result.get("records") or []
+        return {"verdict": verdict, "records": records, "claims": claims, "seconds": round(passed, 1)}
+
+    def _verdict(self, state: str, finding: Finding, phase: str) -> dict[str, str]:
+        return {
+            "state": state,
+            "cause": finding.code,
+            "object": finding.object,
+            "evidence": finding.evidence,
+            "hint": finding.hint,
+            "phase": phase,
+        }
+
+    def _failure(self, finding: Finding, state: str, seen: Seen | None, passed: float) -> DynamoError:
+        lines = [mask(line) for line in self.log.splitlines() if line.strip() and not line.startswith("record ")][-10:]
+        phase = stage(seen) if seen and not finished(seen.job)[0] else "failed"
+        told = finding.budget != "now" or (seen and result_of(seen.pods).get("message"))
+        tail = f" Last lines of its log: {' | '.join(lines[-3:])}." if lines and not told else ""
+        return DynamoError(
+            f"{self.label}, Job {self.namespace}/{self.name}, after {passed:.0f} s ({phase}):"
+            f" {finding.evidence.rstrip('.')}.{tail}",
+            finding.code,
+            finding.hint,
+            verdict=self._verdict(state, finding, phase),
+            log=lines,
+        )
+
+    def _timed_out(self, seen: Seen | None, trouble: str, found: list[Finding], passed: float) -> DynamoError:
+        if trouble:
+            evidence = trouble
+        else:
+            evidence = f"still {stage(seen) if seen else 'unknown'}" + (f": {found[0].evidence}" if found else "")
+        hint = "The Job goes on by itself: the same command waits for it again. A longer wait: model_cache_timeout."
+        return self._failure(
+            Finding("TIMED_OUT", f"Job/{self.name}", evidence, hint, "", ""), "TIMED_OUT", seen, passed
+        )

@@ -1,0 +1,106 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: small pure helpers over Kubernetes manifests given as dictionaries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Manifest = dict[str, Any]
+WORKER_TYPES = ("worker", "prefill", "decode")
+GPU = "nvidia.com/gpu"
+HEX40 = re.compile(r"[0-9a-f]{40}\Z")
+
+
+def placeholder(repository: str) -> str:
+    """The text that stands for a commit until it is known."""
+    return f"@commit:{repository}@"
+
+
+def main_container(component: Mapping[str, Any]) -> dict[str, Any]:
+    """The container `main`; the catalog has checked that there is one."""
+    return next(c for c in component["podTemplate"]["spec"]["containers"] if c["name"] == "main")
+
+
+def workers_of(dgd: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The components that hold a model."""
+    return [c for c in dgd["spec"]["components"] if c.get("type") in WORKER_TYPES]
+
+
+def graph(manifests: list[Manifest]) -> Manifest:
+    """The DynamoGraphDeployment among the manifests."""
+    return next(m for m in manifests if m["kind"] == "DynamoGraphDeployment")
+
+
+def map_text(value: Any, change: Callable[[str], str]) -> Any:
+    """A copy of `value` with every text (no keys) passed through `change`."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, Mapping):
+        return {key: map_text(item, change) for key, item in value.items()}
+    if isinstance(value, list):
+        return [map_text(item, change) for item in value]
+    return value
+
+
+def replace_path(value: Any, old: str, new: str) -> Any:
+    """Replace the path `old` wherever it stands as a whole path or as the beginning of one."""
+    pattern = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w.-])")
+    return map_text(value, lambda item: pattern.sub(lambda _match: new, item))
+
+
+def replace_text(value: Any, old: str, new: str) -> Any:
+    """Replace the text `old` in every text of `value`."""
+    return map_text(value, lambda item: item.replace(old, new))
+
+
+def mirrored(image: str, registry: str) -> str:
+    """The image in a mirror: registry host replaced by `registry` (host and path), tag and digest kept."""
+    host, slash, rest = image.partition("/")
+    named = bool(slash) and ("." in host or ":" in host or host == "localhost")
+    return f"{registry.rstrip('/')}/{rest if named else image}"
+
+
+def refer(value: Any, names: Mapping[str, str]) -> None:
+    """Rewrite references to ConfigMaps in place: configMapKeyRef, configMapRef, configMap (volume, projected)."""
+    if isinstance(value, list):
+        for item in value:
+            refer(item, names)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key.startswith("configMap") and isinstance(item, dict) and item.get("name") in names:
+                item["name"] = names[item["name"]]
+            else:
+                refer(item, names)
+
+
+def content_hash(config_map: Mapping[str, Any]) -> str:
+    """8 hex over the content of a ConfigMap."""
+    content = [config_map.get("data", {}), config_map.get("binaryData", {})]
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:8]
+
+
+def immutable(manifests: list[Manifest], again: bool = False) -> list[Manifest]:
+    """ConfigMaps named after their content and immutable, with references rewritten: a changed one changes the workers.
+
+    Changes `manifests` and returns them. again: the names already end in the hash of an earlier content.
+    """
+    names: dict[str, str] = {}
+    for manifest in manifests:
+        if manifest["kind"] == "ConfigMap":
+            name = manifest["metadata"]["name"]
+            base = name.rsplit("-", 1)[0] if again else name
+            names[name] = manifest["metadata"]["name"] = f"{base}-{content_hash(manifest)}"
+            manifest["immutable"] = True
+    refer(graph(manifests)["spec"], names)
+    return manifests
+
+
+def digest(manifests: list[Manifest]) -> str:
+    """sha256 over the manifests."""
+    return hashlib.sha256(json.dumps(manifests, sort_keys=True).encode()).hexdigest()

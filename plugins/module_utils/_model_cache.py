@@ -1,0 +1,224 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: the objects of role model_cache: claim, scripts, download Job, and the records of what it proved. Pure.
+
+What is made here depends on models, claim, commits, image and options of the Job, never on the target: the targets of
+one namespace share it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import HEX40, Manifest, content_hash
+from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CONTENT, ours
+
+LABELS = {"app.kubernetes.io/part-of": "dynamo", "app.kubernetes.io/managed-by": "inferops.dynamo"}
+CONTAINER = "model-download"
+SCRATCH = "/tmp"  # an emptyDir: HF_HOME of plain folders, and what pip installs
+SCRIPTS = "/opt/inferops-dynamo"
+# facts/serving-stack.md: hf_transfer's variable is dead, Xet's is this one; the rest keeps the log short.
+HUB_ENV = {
+    "HF_XET_HIGH_PERFORMANCE": "1",
+    "HF_HUB_DOWNLOAD_TIMEOUT": "60",
+    "HF_HUB_ETAG_TIMEOUT": "30",
+    "HF_HUB_DISABLE_UPDATE_CHECK": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+}
+# Exit codes of download.py that no retry can change: usage, access, space.
+HOPELESS = [2, 5, 6]
+
+
+def slug(repository: str) -> str:
+    """The repository in the name of an object: lower-case, everything but [a-z0-9] becomes a hyphen."""
+    return re.sub(r"[^a-z0-9]", "-", repository.lower())
+
+
+def objects(
+    release: Mapping[str, Any], scripts: Mapping[str, str], options: Mapping[str, Any], live: Iterable[Manifest]
+) -> list[Manifest]:
+    """Claim (when it is ours to make), script ConfigMap and Job.
+
+    :param scripts: file name -> text.
+    :param options: verify, hub_endpoint, resources, backoff_limit, create_claim.
+    :param live: the claim and the Job as they are in the cluster, where they are.
+    :raises DynamoError: NOT_PINNED when a repository has no commit.
+    """
+    for model in release["models"]:
+        if not HEX40.match(model.get("commit") or ""):
+            raise DynamoError(
+                f"{model['id']} has no commit: an unpinned checkpoint cannot be proved.",
+                "NOT_PINNED",
+                "Set dynamo_model_commit, or let role preflight ask the hub.",
+            )
+    found = {manifest["kind"]: manifest for manifest in live}
+    claim = found.get("PersistentVolumeClaim")
+    wanted = release["claim"].get("create") and (claim is None or ours(claim))
+    config_map = _config_map(release["namespace"], scripts)
+    job = _job(release, options, config_map["metadata"]["name"])
+    job["metadata"]["annotations"] = {CONTENT: _content(job["spec"], found.get("Job"))}
+    return [*([_claim(release)] if wanted else []), config_map, job]
+
+
+def _metadata(name: str, namespace: str) -> dict[str, Any]:
+    return {"name": name, "namespace": namespace, "labels": dict(LABELS)}
+
+
+def _claim(release: Mapping[str, Any]) -> Manifest:
+    claim = release["claim"]
+    spec: dict[str, Any] = {
+        "accessModes": ["ReadWriteMany"],
+        "resources": {"requests": {"storage": str(claim["size"])}},
+    }
+    if claim.get("storage_class") is not None:
+        spec["storageClassName"] = claim["storage_class"]
+    if claim.get("volume_name"):
+        spec["volumeName"] = claim["volume_name"]
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": _metadata(claim["name"], release["namespace"]),
+        "spec": spec,
+    }
+
+
+def _config_map(namespace: str, scripts: Mapping[str, str]) -> Manifest:
+    config_map: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "immutable": True, "data": dict(scripts)}
+    config_map["metadata"] = _metadata(f"model-cache-scripts-{content_hash(config_map)}", namespace)
+    return config_map
+
+
+def _content(spec: Mapping[str, Any], live: Manifest | None) -> str:
+    """What the Job does, as the annotation that makes plugin `manifests` replace a Job that does something else.
+
+    A finished Job is replaced as well: who comes here misses a proof, and a finished Job never runs again. One that
+    runs and does the same is joined.
+    """
+    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+    if live is None:
+        return digest
+    conditions = (live.get("status") or {}).get("conditions") or []
+    if any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions):
+        return f"{digest}-after-{live['metadata'].get('uid', '')[:8]}"
+    said = str((live["metadata"].get("annotations") or {}).get(CONTENT) or "")
+    return said if said.split("-")[0] == digest else digest
+
+
+def _env(release: Mapping[str, Any], options: Mapping[str, Any]) -> list[dict[str, Any]]:
+    folders = all(model["layout"] == "folder" for model in release["models"])
+    plain = {
+        **HUB_ENV,
+        "HOME": SCRATCH,
+        "HF_HOME": f"{SCRATCH}/hf-home" if folders else release["mount"],
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **({"HF_ENDPOINT": options["hub_endpoint"]} if options.get("hub_endpoint") else {}),
+        **release["job"].get("env", {}),
+    }
+    secret = release["secret"]
+    # Without a Secret a public repository can be read; a gated one ends early with the Secret's name.
+    optional = not any(model.get("gated") for model in release["models"])
+    reference = {"name": secret["name"], "key": secret["key"], "optional": optional}
+    token = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": reference}}
+    return [token, *({"name": name, "value": str(value)} for name, value in sorted(plain.items()))]
+
+
+def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -> Manifest:
+    job, claim = release["job"], release["claim"]["name"]
+    work = {
+        "mount": release["mount"],
+        "claim": claim,
+        "verify": options["verify"],
+        "models": [{key: model[key] for key in ("id", "commit", "layout", "path")} for model in release["models"]],
+    }
+    container = {
+        "name": CONTAINER,
+        "image": job["image"],
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["python3", "-u", f"{SCRIPTS}/download.py"],
+        "args": [json.dumps(work)],
+        "env": _env(release, options),
+        "resources": options.get("resources") or {},
+        "terminationMessagePolicy": "FallbackToLogsOnError",
+        "securityContext": {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "seccompProfile": {"type": "RuntimeDefault"},
+        },
+        "volumeMounts": [
+            {"name": "cache", "mountPath": release["mount"]},
+            {"name": "scripts", "mountPath": SCRIPTS, "readOnly": True},
+            {"name": "scratch", "mountPath": SCRATCH},
+        ],
+    }
+    pod: dict[str, Any] = {
+        "restartPolicy": "Never",
+        "automountServiceAccountToken": False,
+        "containers": [container],
+        "volumes": [
+            {"name": "cache", "persistentVolumeClaim": {"claimName": claim}},
+            {"name": "scripts", "configMap": {"name": scripts}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+    }
+    if job.get("tolerations"):
+        pod["tolerations"] = job["tolerations"]
+    if job.get("node_selector"):
+        pod["nodeSelector"] = job["node_selector"]
+    if job.get("pull_secrets"):
+        pod["imagePullSecrets"] = [{"name": name} if isinstance(name, str) else name for name in job["pull_secrets"]]
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": _metadata(job["name"], release["namespace"]),
+        "spec": {
+            "backoffLimit": int(options["backoff_limit"]),
+            "activeDeadlineSeconds": int(job["deadline"]),
+            "podReplacementPolicy": "Failed",
+            "podFailurePolicy": {
+                "rules": [
+                    {
+                        "action": "FailJob",
+                        "onExitCodes": {"containerName": CONTAINER, "operator": "In", "values": HOPELESS},
+                    },
+                    {"action": "Ignore", "onPodConditions": [{"type": "DisruptionTarget", "status": "True"}]},
+                ]
+            },
+            "template": {"metadata": {"labels": dict(LABELS)}, "spec": pod},
+        },
+    }
+
+
+def records(
+    release: Mapping[str, Any], proofs: Iterable[Mapping[str, Any]], claims: Mapping[str, str]
+) -> list[Manifest]:
+    """The checkpoint record of every repository of the release.
+
+    :param proofs: what the Job reported: repository, commit, verify, files, bytes, path, layout, verified_at, problems.
+    :param claims: name -> uid of the claims that the Job mounted.
+    :raises DynamoError: PROOF_MISSING when a repository is not among the proofs, or the claim is not known.
+    """
+    claim = release["claim"]["name"]
+    by_model = {(proof["repository"], proof["commit"]): proof for proof in proofs}
+    made = []
+    for model in release["models"]:
+        proof = by_model.get((model["id"], model["commit"]))
+        if proof is None or not claims.get(claim):
+            raise DynamoError(
+                f"Job {release['job']['name']} ended and left no proof of {model['id']} in claim {claim}.",
+                "PROOF_MISSING",
+                "Run the same command again: the Job is then made anew and finds what is there.",
+            )
+        name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
+        metadata = _metadata(name, release["namespace"])
+        metadata["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
+        data = {key: str(value) for key, value in sorted(proof.items())}
+        data |= {"claim": claim, "claim_uid": claims[claim]}
+        made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+    return made

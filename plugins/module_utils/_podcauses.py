@@ -1,0 +1,295 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: why one pod of a release is not ready. Pure; see `_diagnose`."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
+    Finding,
+    Snapshot,
+    classify_log,
+    event_time,
+    mask,
+    pod_events,
+)
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, label
+
+# An engine that ends twice with an error that no restart can change needs no third try.
+HOPELESS_RESTARTS = 2
+
+
+def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
+    title = f"Pod/{pod['metadata']['name']}"
+    where = label(pod, _dgd.COMPONENT)
+    if _dgd.condition(pod, "PodScheduled").get("status") != "True":
+        return _unscheduled(pod, snapshot, title, where)
+    found = []
+    status = pod.get("status") or {}
+    statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
+    for container in statuses:
+        waiting = (container.get("state") or {}).get("waiting") or {}
+        finding = _waiting(pod, snapshot, container, waiting, title, where)
+        finding = finding or _restarted(pod, snapshot, container, title)
+        if finding:
+            found.append(finding)
+    if not any((c.get("state") or {}).get("running") for c in statuses) and not found:
+        found += _creating(pod, snapshot, title, where)
+    if pod_events(pod, snapshot, "NodeNotReady") and _dgd.condition(pod, "Ready").get("status") != "True":
+        node = (pod.get("spec") or {}).get("nodeName")
+        hint = "The node does not report; its pods are replaced when it stays away."
+        found.append(Finding("NODE_NOT_READY", title, f"node {node} is not ready", hint, "", f"node {node}"))
+    return found
+
+
+REQUIREMENTS = (
+    (r"Insufficient (\S+)", r"lack \1", "Free it, add nodes, or deploy fewer replicas."),
+    (
+        r"untolerated taint\(?s?\)? \{(.+?)\}",
+        r"have the taint \1",
+        "Add a toleration to dynamo_binding, or take the taint away.",
+    ),
+    (
+        r"didn't match Pod's node affinity/selector",
+        "don't match the node selector or affinity",
+        "Compare the placement in dynamo_binding with the labels of the nodes.",
+    ),
+    (r"were unschedulable", "are cordoned", "Uncordon them when they are meant to be used."),
+    (r"volume node affinity conflict", "can't reach the volume", "The claim's volume lives on other nodes."),
+    (
+        r"cannot allocate all claims",
+        "can't give what the resource claim asks for",
+        "Look at the DRA driver and its ResourceSlices.",
+    ),
+    (
+        r"didn't match pod (anti-)?affinity",
+        "don't match the pod affinity",
+        "Another pod of this kind is there already.",
+    ),
+    (r"didn't match pod topology spread", "don't match the topology spread", "Spread constraints leave no node."),
+    (r"Too many pods", "have the most pods they may run", "Raise maxPods, or free pods."),
+)
+
+
+def read_scheduler(message: str) -> tuple[str, str]:
+    """The scheduler's message in words, `3 nodes: 2 lack nvidia.com/gpu, 1 have the taint x`, and a hint."""
+    head = re.match(r"0/(\d+) nodes are available: (.*)", message.strip(), re.DOTALL)
+    if not head:
+        return mask(message), ""
+    text = re.split(r"\.? +(?:preemption:|no new claims to deallocate)", head.group(2))[0].rstrip(". ")
+    parts = []
+    for part in re.split(r", (?=\d+ )", text):
+        number = re.match(r"(\d+) (.*)", part, re.DOTALL)
+        count, words = (int(number.group(1)), number.group(2)) if number else (0, part)
+        hint = ""
+        for pattern, meaning, advice in REQUIREMENTS:
+            match = re.search(pattern, words)
+            if match:
+                words, hint = match.expand(meaning), advice
+                break
+        parts.append((count, words, hint))
+    parts.sort(key=lambda p: -p[0])
+    listed = ", ".join(f"{count} {words}" if count else words for count, words, _hint in parts)
+    return mask(f"{head.group(1)} nodes: {listed}"), next((h for _c, _w, h in parts if h), "")
+
+
+def _unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> list[Finding]:
+    scheduled = _dgd.condition(pod, "PodScheduled")
+    message = str(scheduled.get("message") or "")
+    key = f"schedule {where}"
+    # A pod without its claim never gets the condition: the event is all there is (facts: kind-lab §7).
+    claim = pod_events(pod, snapshot, "FailedResourceClaimCreation")
+    if claim:
+        hint = (
+            "The ComputeDomain makes this template: is it in this namespace, and does the DRA driver's controller run?"
+        )
+        return [Finding("CLAIM_TEMPLATE_MISSING", title, mask(claim[-1]), hint, "scheduling", key)]
+    if not message:
+        return []
+    if scheduled.get("reason") == "SchedulingGated":
+        hint = "A queue or another controller holds the pod back until it opens the gate."
+        return [Finding("SCHEDULING_GATED", title, mask(message), hint, "", key)]
+    absent = re.search(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)', message)
+    if absent:
+        hint = "Create the claim (dynamo_cache_claim_create, prepare.yml), or check dynamo_cache_claim."
+        return [Finding("CLAIM_MISSING", title, f"claim {absent.group(1)} {absent.group(2)}", hint, "config", key)]
+    if "unbound immediate PersistentVolumeClaims" in message or "persistent volumes to bind" in message:
+        return [_claim_pending(pod, snapshot, title, key, message)]
+    evidence, hint = read_scheduler(message)
+    grows = pod_events(pod, snapshot, "TriggeredScaleUp", "Nominated")
+    if grows:
+        return [Finding("UNSCHEDULABLE", title, f"{evidence}; new nodes are on their way", "", "", key)]
+    if any(_dgd.leaving(p) for p in snapshot.view.pods):
+        return [Finding("UNSCHEDULABLE", title, f"{evidence}; old pods are still ending", hint, "", key)]
+    if re.search(r"node\.kubernetes\.io/(not-ready|unreachable|network-unavailable)", message):
+        return [Finding("NODE_NOT_READY", title, evidence, "Look at the nodes that are not ready.", "", key)]
+    if "Insufficient" in message and _dgd.rolling(snapshot.view.dgd) and _dgd.alive(_dgd.old_workers(snapshot.view)):
+        hint = (
+            "The new worker waits for what the old one holds, and would wait for ever. Free GPUs, or deploy with"
+            " dynamo_surge_room: false, which ends the old worker first."
+        )
+        return [Finding("ROLLOUT_STUCK", title, evidence, hint, "scheduling", f"rollout {where}")]
+    return [Finding("UNSCHEDULABLE", title, evidence, hint, "scheduling", key)]
+
+
+def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, message: str) -> Finding:
+    names = [
+        (v.get("persistentVolumeClaim") or {}).get("claimName") for v in (pod.get("spec") or {}).get("volumes") or []
+    ]
+    events = [
+        e
+        for e in sorted(snapshot.events, key=event_time)
+        if (e.get("involvedObject") or {}).get("kind") == "PersistentVolumeClaim"
+        and (e.get("involvedObject") or {}).get("name") in names
+        and e.get("reason") in ("ProvisioningFailed", "FailedBinding")
+    ]
+    hint = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
+    if events:
+        claim = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}"
+        return Finding("CLAIM_PENDING", claim, mask(str(events[-1].get("message"))), hint, "scheduling", key)
+    return Finding("CLAIM_PENDING", title, read_scheduler(message)[0], hint, "slow", key)
+
+
+# Text of a pull error -> code, budget, hint; the first match. What a registry or a network may get over is "slow".
+PULL_ERRORS = (
+    (
+        r"no match for platform|exec format",
+        "IMAGE_ARCHITECTURE",
+        "config",
+        "The image has no variant for the CPU of this node.",
+    ),
+    (
+        r"no such host",
+        "IMAGE_PULL",
+        "config",
+        "The nodes cannot resolve the registry's name: check the image and dynamo_binding's registry.",
+    ),
+    (
+        r"\b429\b|toomanyrequests|too many requests",
+        "IMAGE_PULL",
+        "slow",
+        "The registry limits pulls: use a mirror.",
+    ),
+    (
+        r"unauthorized|authentication required|authorization failed|no basic auth|denied|forbidden|\b40[13]\b",
+        "IMAGE_UNAUTHORIZED",
+        "config",
+        "The registry refuses: is the pull secret there and does it have access to this repository?",
+    ),
+    (
+        r"manifest unknown|name unknown|not found|code = NotFound|invalid reference|InvalidImageName|\b404\b",
+        "IMAGE_NOT_FOUND",
+        "config",
+        "The registry has no such image: check its name and tag.",
+    ),
+)
+
+
+def _pull(pod: Object, snapshot: Snapshot, image: str, waiting: Object, title: str, where: str) -> Finding:
+    message = str(waiting.get("message") or "")
+    if waiting.get("reason") == "ImagePullBackOff" and ": " not in message:
+        # Before Kubernetes 1.31 the back-off does not repeat the error.
+        message = (pod_events(pod, snapshot, "Failed") or [message])[-1]
+    # The image's own name may hold words such as "notfound".
+    text = f"{waiting.get('reason')} {message}".replace(image, "")
+    key = f"image {where}"
+    for pattern, code, budget, hint in PULL_ERRORS:
+        if re.search(pattern, text, re.IGNORECASE):
+            return Finding(code, title, mask(f"{image}: {message}"), hint, budget, key)
+    hint = "The nodes cannot get the image: the message says what the registry or the network answered."
+    return Finding("IMAGE_PULL", title, mask(f"{image}: {message}"), hint, "slow", key)
+
+
+def _waiting(
+    pod: Object, snapshot: Snapshot, container: Object, waiting: Object, title: str, where: str
+) -> Finding | None:
+    reason, message = waiting.get("reason"), str(waiting.get("message") or "")
+    if reason in ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"):
+        return _pull(pod, snapshot, str(container.get("image") or ""), waiting, title, where)
+    if reason == "CreateContainerConfigError":
+        hint = "Create what is missing, or check name and key in the inventory (dynamo_secret_name, dynamo_secret_key)."
+        return Finding("CONFIG_MISSING", title, mask(message), hint, "config", f"config {where}")
+    if reason in ("CreateContainerError", "RunContainerError", "StartError"):
+        hint = "The container cannot be started: check command and image of this component."
+        return Finding("CONTAINER_START", title, mask(f"{reason}: {message}"), hint, "config", f"start {where}")
+    return None
+
+
+def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -> Finding | None:
+    count = int(container.get("restartCount") or 0)
+    state, last = container.get("state") or {}, container.get("lastState") or {}
+    ended = state.get("terminated") or last.get("terminated") or {}
+    if not ended or not count or container.get("ready"):
+        return None
+    name = str(container.get("name"))
+    exit_code, key = ended.get("exitCode"), f"restarts {pod['metadata'].get('uid')} {name}"
+    log_class, lines = classify_log(
+        snapshot.logs.get(f"{pod['metadata']['name']}/{name}") or str(ended.get("message") or "")
+    )
+    times = f"{count} restart{'s' if count > 1 else ''}"
+    facts = f"container {name} ended with exit code {exit_code}, {times}"
+    if ended.get("reason") == "OOMKilled":
+        hint = "Give the component more memory; /dev/shm (sharedMemorySize) counts towards its limit."
+        return Finding(
+            "OOM_KILLED",
+            title,
+            f"container {name} was killed for lack of memory, {times}",
+            hint,
+            "restarts",
+            key,
+            count,
+        )
+    killed = [m for m in pod_events(pod, snapshot, "Killing") if "probe" in m and name in m]
+    if killed and exit_code in (0, 137, 143):
+        start = "startup probe" in killed[-1]
+        hint = (
+            "The engine needed longer to start than its startup probe allows."
+            if start
+            else "The engine did not answer its liveness probe in time, as while it compiles: give the probe more room."
+        )
+        code = "STARTUP_BUDGET" if start else "PROBE_KILLED"
+        return Finding(code, title, mask(f"{killed[-1]} {facts}"), hint, "restarts", key, count)
+    if log_class and log_class.name == "wrong architecture":
+        return Finding(
+            "IMAGE_ARCHITECTURE", title, f"{facts}: {lines}", log_class.hint, "restarts", key, count, HOPELESS_RESTARTS
+        )
+    hint = log_class.hint if log_class else f"Read the log of {title}, container {name}."
+    text = f"{facts}; {log_class.name}: {lines}" if log_class else f"{facts}: {lines}" if lines else facts
+    limit = HOPELESS_RESTARTS if log_class and log_class.hopeless else 0
+    return Finding("CRASH_LOOP", title, text, hint, "restarts", key, count, limit)
+
+
+def _creating(pod: Object, snapshot: Snapshot, title: str, where: str) -> list[Finding]:
+    """Scheduled, and no container runs yet: volumes, devices, network. Only events tell."""
+    if pod_events(pod, snapshot, "Pulling", "Pulled", "Created", "Started"):
+        return []
+    prepare = pod_events(pod, snapshot, "FailedPrepareDynamicResources")
+    if prepare:
+        absent = "not registered" in prepare[-1]
+        hint = (
+            "The DRA driver's kubelet plugin does not run on this node: look at its DaemonSet."
+            if absent
+            else "The ComputeDomain is not ready on this node: look at its daemon pods."
+        )
+        code, budget = ("DRA_DRIVER_ABSENT", "scheduling") if absent else ("COMPUTE_DOMAIN_NOT_READY", "slow")
+        return [Finding(code, title, mask(prepare[-1]), hint, budget, f"dra {where}")]
+    mount = pod_events(pod, snapshot, "FailedMount", "FailedAttachVolume")
+    if mount and re.search(
+        r'(configmap|secret) "[^"]+" not found|references non-existent (config|secret) key', mount[-1]
+    ):
+        hint = "Create what is missing, or check its name in the inventory."
+        return [Finding("CONFIG_MISSING", title, mask(mount[-1]), hint, "config", f"config {where}")]
+    if mount and "Multi-Attach" in mount[-1]:
+        hint = "The claim can be used on one node only: the model cache needs ReadWriteMany (or ReadOnlyMany)."
+        return [Finding("CLAIM_ACCESS_MODE", title, mask(mount[-1]), hint, "slow", f"mount {where}")]
+    if mount:
+        hint = "The node cannot mount the volume: look at the storage driver."
+        return [Finding("VOLUME_MOUNT", title, mask(mount[-1]), hint, "slow", f"mount {where}")]
+    sandbox = pod_events(pod, snapshot, "FailedCreatePodSandBox")
+    if sandbox:
+        hint = "The node cannot set the pod up: look at its container runtime and network plugin."
+        return [Finding("POD_SANDBOX", title, mask(sandbox[-1]), hint, "slow", f"sandbox {where}")]
+    return []

@@ -1,0 +1,220 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: recipe + binding + the inventory's choices -> release, the one dictionary that every role receives."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise, secret_problem
+from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe, expanded_arguments, gpus_of
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    Manifest,
+    digest,
+    graph,
+    main_container,
+    mirrored,
+    placeholder,
+    workers_of,
+)
+
+DOWNLOAD_IMAGE = "python:3.12-slim"
+
+
+def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
+    """The release of a recipe on a cluster.
+
+    :param options: the parameters of target_info, with `namespace` decided.
+    :raises DynamoError: BINDING, NAME_TOO_LONG.
+    """
+    meta = recipe.meta
+    reason = mismatch(meta, options.get("gpu") or "")
+    # A binding of another kind of cluster may name what this target doesn't have; nothing will be applied there.
+    binding = normalise({} if reason else options.get("binding") or {})
+    claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
+    mount = _mount(recipe.manifests, claim_of_recipe)
+    models = [_model(repository, mount) for repository in meta["repositories"]]
+    site = Site(
+        namespace=options["namespace"],
+        claim=options.get("cache_claim") or claim_of_recipe,
+        recipe_claim=claim_of_recipe,
+        models=tuple(models),
+        surge_room=bool(options.get("surge_room")),
+        component_pathway=options.get("pathway", "component") == "component",
+        liveness=meta.get("worker_liveness") if options.get("worker_liveness", "recipe") == "recipe" else None,
+        health_check=bool(meta.get("health_check", True) or options.get("trtllm_health_check")),
+    )
+    manifests, unused = bind(recipe.manifests, binding, site)
+    dgd = graph(manifests)
+    domain = next((m for m in manifests if m["kind"] == "ComputeDomain"), None)
+    decided = {
+        "commit": options.get("commits"),
+        "claim size": options.get("cache_size"),
+        "worker liveness": not site.liveness,
+    }
+    inferred = [item for item in _inferred(meta) if not decided.get(item.partition(":")[0])]
+    if not site.health_check:
+        inferred.append(
+            "DYN_HEALTH_CHECK_ENABLED=false on workers: hang detection is off; dynamo_trtllm_health_check keeps it"
+        )
+    release = {
+        "target": recipe.target,
+        "name": dgd["metadata"]["name"],
+        "namespace": site.namespace,
+        "applicable": not reason,
+        "reason": reason,
+        "gpu": meta.get("gpu") or "",
+        "gpu_products": options.get("gpu_products") or meta.get("gpu_products") or [],
+        "framework": meta.get("framework") or "",
+        "topology": meta.get("topology") or "",
+        "served_model": meta["served_model"],
+        "context_length": meta.get("context_length"),
+        "frontend": _frontend(dgd, manifests),
+        "models": [{key: value for key, value in model.items() if key != "recipe_path"} for model in models],
+        "mount": mount,
+        "claim": {
+            "name": site.claim,
+            "create": bool(options.get("cache_claim_create", True)),
+            "storage_class": options.get("storage_class") or None,
+            "size": options.get("cache_size") or (meta.get("claim") or {}).get("size") or "1000Gi",
+            "volume_name": options.get("cache_volume") or None,
+        },
+        "secret": {
+            "name": options.get("secret_name") or "hf-token-secret",
+            "key": options.get("secret_key") or "HF_TOKEN",
+        },
+        "job": _job(recipe, options, binding),
+        "compute_domain": domain
+        and {
+            "name": domain["metadata"]["name"],
+            "template": domain["spec"]["channel"]["resourceClaimTemplate"]["name"],
+            "manifest": domain,
+        },
+        "config_maps": [m for m in manifests if m["kind"] == "ConfigMap"],
+        "manifest": dgd,
+        "workers": [_worker(component) for component in workers_of(dgd)],
+        "timeouts": {"ready": options.get("ready_timeout") or (meta.get("timeouts") or {}).get("ready") or 7200},
+        "smoke": {"model": meta["served_model"], "requests": (meta.get("smoke") or {}).get("requests") or []},
+        "surge_room": site.surge_room,
+        "inferred": inferred,
+        "notes": list(recipe.notes),
+        "unused": unused,
+        "digest": digest([*(m for m in manifests if m["kind"] == "ConfigMap"), dgd, *([domain] if domain else [])]),
+    }
+    known = [model["id"] for model in models]
+    commits = commits_of(None if reason else options.get("commits"), known)
+    unused.extend(
+        f"dynamo_model_commit: {name} is no repository of this target" for name in commits if name not in known
+    )
+    return pin(release, {name: commit for name, commit in commits.items() if name in known})
+
+
+def mismatch(meta: Mapping[str, Any], gpu: str) -> str:
+    """Why this target is not for a host with these GPUs, or nothing."""
+    names = {str(name).upper() for name in [meta.get("gpu") or "", *(meta.get("gpu_products") or [])]} - {""}
+    if not gpu or not names or gpu.upper() in names or f"NVIDIA-{gpu.upper()}" in names:
+        return ""
+    return f"the target is for {meta.get('gpu')}, dynamo_gpu is {gpu}"
+
+
+def commits_of(value: Any, repositories: list[str]) -> dict[str, str]:
+    """dynamo_model_commit as {repository: commit}; one text is enough for a recipe with one repository."""
+    if not value:
+        return {}
+    if isinstance(value, Mapping):
+        return {str(key): str(item) for key, item in value.items() if item}
+    if len(repositories) > 1:
+        raise DynamoError(
+            f"dynamo_model_commit: this target has the repositories {', '.join(repositories)}.",
+            "BINDING",
+            "Give a dictionary {repository: commit}.",
+        )
+    return {repositories[0]: str(value)}
+
+
+def _mount(manifests: list[Manifest], claim: str) -> str:
+    for worker in workers_of(graph(manifests)):
+        volumes = worker["podTemplate"]["spec"].get("volumes", [])
+        names = [v["name"] for v in volumes if v.get("persistentVolumeClaim", {}).get("claimName") == claim]
+        for mount in main_container(worker).get("volumeMounts", []):
+            if mount["name"] in names:
+                return str(mount["mountPath"]).rstrip("/")
+    return "/shared-model-cache"
+
+
+def _model(repository: Mapping[str, Any], mount: str) -> dict[str, Any]:
+    """A model of a release, unpinned without a commit. `recipe_path` is the folder that the recipe's text names."""
+    commit = repository.get("commit") or ""
+    folder = f"{mount}/{repository['id'].split('/')[-1]}"
+    layout = repository.get("layout") or "hub"
+    return {
+        "id": repository["id"],
+        "commit": commit,
+        "layout": layout,
+        "path": f"{folder}/{commit[:12] or placeholder(repository['id'])}" if layout == "folder" else mount,
+        "files": repository.get("files"),
+        "bytes": repository.get("bytes"),
+        "gated": repository.get("gated"),
+        "recipe_path": repository.get("path") or folder,
+    }
+
+
+def _frontend(dgd: Manifest, manifests: list[Manifest]) -> dict[str, Any]:
+    for component in dgd["spec"]["components"]:
+        if component.get("type") == "frontend":
+            port = expanded_arguments(component, manifests).get("--http-port", "")
+            service = f"{dgd['metadata']['name']}-{component['name']}".lower()
+            return {"service": service, "port": int(port) if port.isdigit() else 8000}
+    return {"service": "", "port": 8000}
+
+
+def _worker(component: Mapping[str, Any]) -> dict[str, Any]:
+    requests = main_container(component).get("resources", {}).get("requests", {})
+    return {
+        "component": component["name"],
+        "type": component["type"],
+        "replicas": component.get("replicas", 1),
+        "gpus": gpus_of(component),
+        "cpu": str(requests.get("cpu", "0")),
+        "memory": str(requests.get("memory", "0")),
+    }
+
+
+def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any]) -> dict[str, Any]:
+    job = recipe.meta.get("job") or {}
+    env: dict[str, str] = {}
+    for name, value in (options.get("download_env") or {}).items():
+        if isinstance(value, bool) or not isinstance(value, (str, int, float)):
+            raise DynamoError(f"dynamo_download_env.{name}: must be a text; quote it", "BINDING")
+        env[str(name)] = str(value)
+        problem = secret_problem(str(name), env[str(name)])
+        if problem:
+            raise DynamoError(f"dynamo_download_env.{name}: {problem}", "BINDING")
+    registry = binding.get("image_registry")
+    image = options.get("download_image") or (mirrored(DOWNLOAD_IMAGE, registry) if registry else DOWNLOAD_IMAGE)
+    slug = re.sub(r"[^a-z0-9]+", "-", recipe.target.split("/")[0].lower()).strip("-")
+    where = binding.get("job") or {}
+    return {
+        "name": job.get("name") or f"{slug[:40].rstrip('-')}-model-download",
+        "image": image,
+        "deadline": int(job.get("deadline") or 14400),
+        "env": env,
+        "tolerations": where.get("tolerations") or [],
+        "node_selector": where.get("node_selector") or {},
+        "pull_secrets": binding.get("pull_secrets") or [],
+    }
+
+
+def _inferred(meta: Mapping[str, Any]) -> list[str]:
+    """What a recipe's metadata calls inferred: `field: reason`."""
+    found = []
+    for name, origin in (meta.get("provenance") or {}).items():
+        word, _colon, why = str(origin).partition(":")
+        if word == "inferred":
+            found.append(f"{name}: {why.strip()}" if why.strip() else name)
+    return found

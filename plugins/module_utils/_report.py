@@ -1,0 +1,139 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: what happened on each host: rows from the hosts' results, the closing table, the file. Pure functions.
+
+A row is {host, cluster, namespace, target, result, detail, code, seconds}; result is one of RESULTS.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+RESULTS = (
+    "deployed",
+    "prepared",
+    "unchanged",
+    "would change",
+    "would not change",
+    "not applicable",
+    "not started",
+    "failed",
+)
+WIDTH = 100
+PREPARING = {"hf_secret", "model_cache"}
+
+Row = dict[str, Any]
+
+
+def _part(value: Any, *keys: str) -> Any:
+    """value[key][key]..., None where something is absent or of another kind."""
+    for key in keys:
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
+
+
+def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, now: float) -> Row:
+    """One host's row.
+
+    variables: untemplated variables of the host, of which only results and what the playbooks remember are looked at.
+    alive: the host is still in the play.  now: seconds since 1970.
+    """
+    target, preflight = variables.get("__target_result"), variables.get("__preflight_result")
+    smoke = variables.get("__smoke_test_result")
+    release = _part(preflight, "release") or _part(target, "release")
+    cluster = _part(preflight, "cluster") or _part(target, "cluster")
+    failure = variables.get("deploy_failure")
+    steps = _part(preflight, "plan", "steps") or []
+    reasons = _part(preflight, "plan", "reasons") or {}
+    started = _part(preflight, "started")
+    found: Row = {
+        "host": host,
+        "cluster": _part(cluster, "context") or _part(cluster, "server") or "",
+        "namespace": _part(release, "namespace") or "",
+        "target": _part(release, "target") or "",
+        "result": "",
+        "detail": "",
+        "code": "",
+        "seconds": round(now - started) if isinstance(started, (int, float)) else None,
+    }
+    if failure or not alive:
+        task, message = _part(failure, "task"), _part(failure, "msg") or "it left the play, see above"
+        found.update(
+            result="failed", detail=f"{task}: {message}" if task else message, code=_part(failure, "code") or ""
+        )
+    elif release and not release.get("applicable", True):
+        found.update(result="not applicable", detail=_part(release, "reason") or "", seconds=None)
+    elif variables.get("deploy_state") == "not started":
+        found.update(result="not started", detail="an earlier wave failed", seconds=None)
+    elif check_mode:
+        found.update(
+            result="would change" if steps else "would not change", detail="; ".join(map(str, reasons.values()))
+        )
+    elif smoke:
+        found.update(result="deployed" if steps else "unchanged", detail=answer(smoke))
+    elif preflight:
+        found["result"] = "prepared" if PREPARING.intersection(steps) else "unchanged"
+    else:
+        found["result"] = "not started"
+    found["detail"] = " ".join(str(found["detail"]).split())
+    return found
+
+
+def answer(smoke: Any) -> str:
+    """What the model said, or nothing."""
+    answers = _part(smoke, "answers") or []
+    text = _part(answers[0], "content") if answers else ""
+    return f"answer: {text}" if text else ""
+
+
+def table(rows: Iterable[Row], width: int = WIDTH) -> list[str]:
+    """Lines of at most `width` characters: one per host, and its answer or cause below it."""
+    titles = ("host", "cluster / namespace", "target", "result", "s")
+    cells = [
+        (
+            r["host"],
+            " / ".join(part for part in (r["cluster"], r["namespace"]) if part),
+            r["target"],
+            r["result"],
+            "" if r["seconds"] is None else str(r["seconds"]),
+        )
+        for r in rows
+    ]
+    sizes = [max(len(line[i]) for line in [titles, *cells]) for i in range(len(titles))]
+    spare = width - 2 * (len(sizes) - 1) - sizes[3] - sizes[4]
+    for index in (1, 2, 0):  # the widest give way first, none below what is needed to tell hosts apart
+        excess = sizes[0] + sizes[1] + sizes[2] - spare
+        if excess > 0:
+            sizes[index] = max(min(sizes[index], 16), sizes[index] - excess)
+    lines = [_line(titles, sizes), "-" * min(width, sum(sizes) + 2 * (len(sizes) - 1))]
+    for cell, r in zip(cells, rows, strict=True):
+        lines.append(_line(cell, sizes))
+        if r["detail"]:
+            lines += textwrap.wrap(
+                r["detail"], width, initial_indent="    ", subsequent_indent="    ", max_lines=6, break_on_hyphens=False
+            )
+    return lines
+
+
+def _line(cell: tuple[str, ...], sizes: list[int]) -> str:
+    parts = [_cut(text, size).ljust(size) for text, size in zip(cell[:-1], sizes[:-1], strict=True)]
+    return "  ".join([*parts, cell[-1].rjust(sizes[-1])]).rstrip()
+
+
+def _cut(text: str, size: int) -> str:
+    """The end of a target or cluster name tells more than its beginning."""
+    return text if len(text) <= size else "~" + text[len(text) - size + 1 :]
+
+
+def summary(rows: Iterable[Row]) -> str:
+    """How many hosts ended how, the failures last."""
+    counts = {result: sum(r["result"] == result for r in rows) for result in RESULTS}
+    return ", ".join(f"{count} {result}" for result, count in counts.items() if count)
+
+
+def document(rows: Iterable[Row], finished: str, check_mode: bool) -> dict[str, Any]:
+    """What is written to the file. finished: UTC, ISO 8601."""
+    return {"finished": finished, "check_mode": check_mode, "hosts": list(rows)}

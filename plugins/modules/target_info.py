@@ -1,0 +1,325 @@
+#!/usr/bin/python
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: target_info
+version_added: 1.0.0
+short_description: Describe what a target becomes on a cluster
+description:
+  - Reads a recipe, the binding of the inventory and the kubeconfig, and returns the release that the roles of this
+    collection take, with every manifest rendered.
+  - No cluster is contacted and nothing is changed.
+author:
+  - inferops.dynamo contributors (@inferops)
+extends_documentation_fragment:
+  - kubernetes.core.k8s_auth_options
+options:
+  name:
+    description:
+      - >-
+        The target: its path in the catalog, V(minimax-m3.1/sglang/agg-gb300), or a short form that fits only one,
+        V(sglang-gb300).
+    type: str
+    default: ""
+  host_target:
+    description:
+      - The target that the inventory gives this host, if O(name) may differ from it.
+    type: str
+    default: ""
+  add_target:
+    description:
+      - Allow O(name) beside the target that the inventory gives this host.
+    type: bool
+    default: false
+  catalog:
+    description:
+      - Directory of the built-in recipes.
+    type: path
+    required: true
+  recipe_paths:
+    description:
+      - More directories of recipes. They are searched first, in this order.
+    type: list
+    elements: path
+    default: []
+  recipe:
+    description:
+      - Metadata that wins over the recipe's own, or says what its manifests don't.
+    type: dict
+    default: {}
+  namespace:
+    description:
+      - Namespace of the release, by default that of the context.
+    type: str
+    default: ""
+  implicit:
+    description:
+      - >-
+        There is no inventory: the namespace may be V(default). The action sets it.
+    type: bool
+    default: false
+  gpu:
+    description:
+      - GPU of the cluster, such as V(GB300). A target for another one is not applicable.
+    type: str
+    default: ""
+  gpu_products:
+    description:
+      - Values of the node label nvidia.com/gpu.product, by default the recipe's.
+    type: list
+    elements: str
+    default: []
+  binding:
+    description:
+      - What is true of this cluster. The README of role target lists the keys.
+    type: dict
+    default: {}
+  commits:
+    description:
+      - Commit of the checkpoint, or a dictionary from repository to commit.
+    type: raw
+  cache_claim:
+    description:
+      - Claim of the model cache, by default the recipe's.
+    type: str
+    default: ""
+  cache_claim_create:
+    description:
+      - Create the claim if it is absent.
+    type: bool
+    default: true
+  storage_class:
+    description:
+      - Storage class of a new claim.
+    type: str
+    default: ""
+  cache_size:
+    description:
+      - Size of a new claim, by default the recipe's.
+    type: str
+    default: ""
+  cache_volume:
+    description:
+      - Volume that a new claim binds to.
+    type: str
+    default: ""
+  secret_name:
+    description:
+      - Name of the Secret with the hub's token.
+    type: str
+    default: hf-token-secret
+  secret_key:
+    description:
+      - Key in that Secret.
+    type: str
+    default: HF_TOKEN
+  download_image:
+    description:
+      - Image of the download Job, by default a slim Python image, from the mirror if the binding has one.
+    type: str
+    default: ""
+  download_env:
+    description:
+      - Environment of the download Job.
+    type: dict
+    default: {}
+  worker_liveness:
+    description:
+      - >-
+        Whose liveness probe workers get: V(recipe) for the catalog's, V(vendor) for the operator's default.
+    type: str
+    choices: [recipe, vendor]
+    default: recipe
+  trtllm_health_check:
+    description:
+      - Leave canary health checks on where the recipe turns them off.
+    type: bool
+    default: false
+  pathway:
+    description:
+      - V(component) keeps single-node workers off Grove at create, V(grove) leaves it to the operator.
+    type: str
+    choices: [component, grove]
+    default: component
+  surge_room:
+    description:
+      - The cluster has free GPUs for a second worker during an update.
+    type: bool
+    default: false
+  ready_timeout:
+    description:
+      - Seconds to wait for readiness, V(0) for the recipe's number.
+    type: int
+    default: 0
+attributes:
+  check_mode:
+    description: Can run in check mode and return changed status prediction without modifying target.
+    support: full
+  diff_mode:
+    description: Will return details on what has changed when in diff mode.
+    support: none
+notes:
+  - Of the kubeconfig only context, server and namespace are used; no credential is looked at.
+  - As an action it also refuses, where there are several hosts, a host that doesn't name its own cluster and namespace
+    and two hosts that name the same ones.
+"""
+
+EXAMPLES = r"""
+- name: Describe a target
+  inferops.dynamo.target_info:
+    name: sglang-gb300
+    catalog: roles/target/files/recipes
+    kubeconfig: ~/.kube/config
+    namespace: llm
+    binding:
+      pull_secrets: [nvcr]
+  register: __result
+"""
+
+RETURN = r"""
+release:
+  description: The release, as the other roles take it. V(applicable) is false where the GPU doesn't fit.
+  returned: success
+  type: dict
+  contains:
+    target:
+      description: Canonical name of the target.
+      type: str
+      returned: always
+      sample: minimax-m3.1/sglang/agg-gb300
+    name:
+      description: Name of the DynamoGraphDeployment.
+      type: str
+      returned: always
+      sample: minimax-m3-1-sglang-agg-gb300
+    manifest:
+      description: The DynamoGraphDeployment, bound.
+      type: dict
+      returned: always
+    inferred:
+      description: What is not the vendor's word.
+      type: list
+      elements: str
+      returned: always
+cluster:
+  description: The cluster that is meant.
+  returned: success
+  type: dict
+  sample: {context: prod, server: "https://192.0.2.10:6443", namespace: llm, source: inventory}
+"""
+
+import os
+import re
+from typing import Any
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _release
+from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
+
+ARGUMENT_SPEC: dict[str, Any] = {
+    **AUTH_SPEC,
+    "name": {"type": "str", "default": ""},
+    "host_target": {"type": "str", "default": ""},
+    "add_target": {"type": "bool", "default": False},
+    "catalog": {"type": "path", "required": True},
+    "recipe_paths": {"type": "list", "elements": "path", "default": []},
+    "recipe": {"type": "dict", "default": {}},
+    "namespace": {"type": "str", "default": ""},
+    "implicit": {"type": "bool", "default": False},
+    "gpu": {"type": "str", "default": ""},
+    "gpu_products": {"type": "list", "elements": "str", "default": []},
+    "binding": {"type": "dict", "default": {}},
+    "commits": {"type": "raw"},
+    "cache_claim": {"type": "str", "default": ""},
+    "cache_claim_create": {"type": "bool", "default": True},
+    "storage_class": {"type": "str", "default": ""},
+    "cache_size": {"type": "str", "default": ""},
+    "cache_volume": {"type": "str", "default": ""},
+    "secret_name": {"type": "str", "default": "hf-token-secret", "no_log": False},
+    "secret_key": {"type": "str", "default": "HF_TOKEN", "no_log": False},
+    "download_image": {"type": "str", "default": ""},
+    "download_env": {"type": "dict", "default": {}},
+    "worker_liveness": {"type": "str", "choices": ["recipe", "vendor"], "default": "recipe"},
+    "trtllm_health_check": {"type": "bool", "default": False},
+    "pathway": {"type": "str", "choices": ["component", "grove"], "default": "component"},
+    "surge_room": {"type": "bool", "default": False},
+    "ready_timeout": {"type": "int", "default": 0},
+}
+
+
+def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
+    """The release of a target and the cluster that it is for."""
+    catalog = _catalog.find([*params["recipe_paths"], params["catalog"]])
+    target = _catalog.resolve(params["name"], catalog)
+    recipe = _catalog.read(target, catalog, params["recipe"])
+    cluster = which_cluster(params)
+    release = _release.build(recipe, {**params, "namespace": cluster["namespace"]})
+    release["replaces_target"] = _replaced(params, target, catalog)
+    if cluster["source"] != "inventory":
+        run.progress(
+            f"using {cluster['source']}: context {cluster['context'] or '-'}, server {cluster['server']}, "
+            f"namespace {cluster['namespace']}"
+        )
+    said = [
+        f"{label}: {', '.join(item.partition(':')[0] for item in items)}"
+        for label, items in (("inferred", release["inferred"]), ("without a place here", release["unused"]))
+        if items and release["applicable"]
+    ]
+    if said:
+        run.progress(f"{target}: {'; '.join(said)}")
+    return {"changed": False, "release": release, "cluster": cluster}
+
+
+def default_kubeconfig() -> str:
+    """The kubeconfig that is used when nobody names one."""
+    return os.environ.get("K8S_AUTH_KUBECONFIG") or os.environ.get("KUBECONFIG") or "~/.kube/config"
+
+
+def which_cluster(params: dict[str, Any]) -> dict[str, str]:
+    """{context, server, namespace, source}, found as kubectl and kubernetes.core do.
+
+    :raises DynamoError: NO_CLUSTER, CLUSTER_UNSET when there is no namespace.
+    """
+    kubeconfig = params["kubeconfig"] or os.environ.get("K8S_AUTH_KUBECONFIG")
+    context = params["context"] or os.environ.get("K8S_AUTH_CONTEXT")
+    host = params.get("host") or os.environ.get("K8S_AUTH_HOST")
+    if not kubeconfig and host:
+        cluster, source = {"context": "", "server": host.rstrip("/"), "namespace": ""}, "K8S_AUTH_HOST"
+    else:
+        variable = (
+            "dynamo_kubeconfig"
+            if params["kubeconfig"]
+            else "the environment's kubeconfig (dynamo_kubeconfig is not set)"
+        )
+        config = _kubeconfig.load(kubeconfig or default_kubeconfig(), variable)
+        cluster = _kubeconfig.cluster_of(config, context, variable)
+        source = "inventory" if params["kubeconfig"] or params["context"] else "the current context"
+    namespace = params["namespace"] or cluster["namespace"] or ("default" if params["implicit"] else "")
+    if not namespace:
+        raise DynamoError("dynamo_namespace is not set, and the context has no namespace.", "CLUSTER_UNSET")
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
+        raise DynamoError(f"dynamo_namespace: {namespace!r} is no name of a namespace.", "BINDING")
+    return {**cluster, "namespace": namespace, "source": source}
+
+
+def _replaced(params: dict[str, Any], target: str, catalog: dict[str, str]) -> str:
+    """The target that the inventory gives this host, if this run is about another one without having said so."""
+    if not params["host_target"] or params["add_target"]:
+        return ""
+    try:
+        own = _catalog.resolve(params["host_target"], catalog)
+    except DynamoError:
+        own = params["host_target"]
+    return "" if own == target else own
+
+
+def main() -> None:
+    run_module(ARGUMENT_SPEC, run)
+
+
+if __name__ == "__main__":
+    main()
