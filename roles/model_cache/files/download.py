@@ -1,0 +1,387 @@
+#!/usr/bin/env python3
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Brings checkpoints into a volume and proves them. Runs in the pod of the download Job, beside _safetensors.py.
+
+    python3 download.py '{"mount": DIR, "claim": NAME, "verify": "sizes", "models": [{id, commit, layout, path}]}'
+
+A checkpoint that is proved already is found without asking the hub. Python 3.9+, standard library and huggingface_hub,
+which is installed when it cannot be imported and bytes are missing.
+
+Prints `progress {json}` lines and, last, `record {json}`, which also becomes the container's termination message:
+{"code", "message", "records": [...]}. Exit: 0 proved, 2 usage, 3 incomplete (worth another try), 4 corrupt,
+5 no access, 6 no space.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import _safetensors
+
+PIN = "huggingface_hub==2.4.0"
+TERMINATION_LOG = os.environ.get("MODEL_CACHE_TERMINATION_LOG", "/dev/termination-log")
+CODES = {2: "USAGE", 3: "CHECKPOINT_INCOMPLETE", 4: "CHECKPOINT_CORRUPT", 5: "HUB_ACCESS", 6: "NO_SPACE"}
+SAY_EVERY = 5.0  # seconds
+STARTED = time.time()
+
+ACCESS = {
+    401: "the hub does not accept the token (or there is none) for {id}: check the token in the Secret",
+    403: "the token has no access to {id}: it is gated; accept its licence on the hub with the account of the token",
+    404: "the hub has no {id} at commit {commit}, or hides it from this token: check repository, commit and token",
+}
+
+
+class Fail(Exception):
+    """Ends the program: (exit code, message)."""
+
+
+def say(word: str, data: Any) -> None:
+    print(word, json.dumps(data) if isinstance(data, dict) else data, flush=True)
+
+
+def gigabytes(count: float) -> str:
+    return f"{count / 1e9:.1f} GB" if count >= 1e8 else f"{count / 1e6:.1f} MB"
+
+
+# --- where things are -------------------------------------------------------------------------------------------------
+
+
+def slug(repository: str) -> str:
+    return re.sub(r"[^a-z0-9]", "-", repository.lower())
+
+
+def directory(spec: dict[str, Any], model: dict[str, Any]) -> str:
+    """Where the files of this commit are: the plain folder, or the snapshot below HF_HOME."""
+    if model["layout"] == "folder":
+        return str(model["path"])
+    folder = "models--" + model["id"].replace("/", "--")
+    return os.path.join(spec["mount"], "hub", folder, "snapshots", model["commit"])
+
+
+def record_path(spec: dict[str, Any], model: dict[str, Any]) -> str:
+    if model["layout"] == "folder":
+        return os.path.join(model["path"], _safetensors.RECORD)
+    return os.path.join(spec["mount"], ".inferops-dynamo", f"{slug(model['id'])}-{model['commit'][:12]}.json")
+
+
+def write_json(path: str, data: dict[str, Any]) -> None:
+    """Whole or not at all, also after a crash of the node."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=os.path.dirname(path), prefix=".inferops-", suffix=".tmp")
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump(data, file, indent=1)
+            file.flush()
+            os.fsync(file.fileno())
+        os.chmod(name, 0o644)
+        os.replace(name, path)
+    except OSError:
+        os.unlink(name)
+        raise
+
+
+def recorded_level(spec: dict[str, Any], model: dict[str, Any]) -> str:
+    """To which level the record in the volume proves this checkpoint, "" if there is none."""
+    try:
+        with open(record_path(spec, model)) as file:
+            record = json.load(file)
+        same = record["repository"] == model["id"] and record["commit"] == model["commit"]
+        return str(record["verify"]) if same else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+
+
+# --- the hub ----------------------------------------------------------------------------------------------------------
+
+
+def hub() -> Any:
+    """huggingface_hub, installed into scratch space when this image doesn't have it."""
+    try:
+        import huggingface_hub
+    except ImportError:
+        say("stage", f"installing {PIN}")
+        site = tempfile.mkdtemp(prefix="site-")
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--target",
+            site,
+            PIN,
+        ]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            raise Fail(3, f"{PIN} is not in this image and pip could not install it: {last}") from None
+        sys.path.insert(0, site)
+        import huggingface_hub
+    return huggingface_hub
+
+
+def status_of(error: BaseException | None) -> int:
+    """The HTTP status behind an error of huggingface_hub, 0 if none: it wraps some of them."""
+    while error is not None:
+        status = getattr(getattr(error, "response", None), "status_code", None)
+        if status:
+            return int(status)
+        error = error.__cause__ or error.__context__
+    return 0
+
+
+@contextmanager
+def asking(model: dict[str, Any]) -> Iterator[None]:
+    """Turns what huggingface_hub raises into a Fail."""
+    try:
+        yield
+    except Fail:
+        raise
+    except Exception as error:
+        status = status_of(error)
+        if status in ACCESS:
+            raise Fail(5, f"HTTP {status}: " + ACCESS[status].format(**model)) from error
+        if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise Fail(6, f"the volume is full: {error.strerror}") from error
+        if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise Fail(
+                2, f"uid {os.getuid()} cannot write {error.filename or 'to the volume'}: {error.strerror}"
+            ) from error
+        text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
+        raise Fail(
+            3, f"the download of {model['id']} stopped{f' with HTTP {status}' if status else ''}: {text}"
+        ) from error
+
+
+def ask_listing(model: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What the hub publishes for this commit, in the form of huggingface_hub's own trees/<commit>.json."""
+    files: dict[str, dict[str, Any]] = {}
+    with asking(model):
+        for entry in hub().HfApi().list_repo_tree(model["id"], recursive=True, revision=model["commit"]):
+            if not hasattr(entry, "blob_id"):
+                continue
+            info: dict[str, Any] = {"size": entry.size, "blob_id": entry.blob_id}
+            if getattr(entry, "lfs", None):
+                info.update(lfs_sha256=entry.lfs.sha256, lfs_size=entry.lfs.size)
+            if getattr(entry, "xet_hash", None):
+                info["xet_hash"] = entry.xet_hash
+            files[entry.path] = info
+    if not files:
+        raise Fail(3, f"the hub lists no file of {model['id']} at {model['commit']}")
+    return files
+
+
+def fetch(spec: dict[str, Any], model: dict[str, Any]) -> None:
+    with asking(model):
+        if model["layout"] == "folder":
+            where = {"local_dir": model["path"]}
+        else:
+            where = {"cache_dir": os.path.join(spec["mount"], "hub")}
+        hub().snapshot_download(model["id"], revision=model["commit"], max_workers=8, **where)
+
+
+# --- the volume -------------------------------------------------------------------------------------------------------
+
+
+def missing(root: str, files: dict[str, dict[str, Any]]) -> dict[str, int]:
+    """{file: bytes} of what is not there in its published size."""
+    found = {}
+    for rel, info in files.items():
+        try:
+            if os.stat(os.path.join(root, rel)).st_size == info["size"]:
+                continue
+        except OSError:
+            pass
+        found[rel] = info["size"]
+    return found
+
+
+def remove(root: str, rel: str) -> None:
+    """Take a bad file away together with what makes huggingface_hub trust it: its blob, its metadata."""
+    path = os.path.join(root, rel)
+    say("stage", f"removing {rel}, to be fetched again")
+    if os.path.islink(path):
+        blob = os.path.realpath(path)
+        if os.path.basename(os.path.dirname(blob)) == "blobs" and os.path.isfile(blob):
+            os.unlink(blob)
+    if os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path)):
+        os.unlink(path)
+    metadata = os.path.join(root, ".cache", "huggingface", "download", rel + ".metadata")
+    if os.path.lexists(metadata):
+        os.unlink(metadata)
+
+
+def sweep(root: str, before: float) -> None:
+    """Remove partial files that nobody has written to since `before`: a later run never resumes them."""
+    for path, size, mtime in _safetensors.leftovers(root):
+        if mtime < before:
+            say("stage", f"removing a partial download of {gigabytes(size)} left by an earlier run")
+            os.unlink(path)
+
+
+class Progress(threading.Thread):
+    """Says every few seconds how much of the listing is there. Counted from the volume, never estimated."""
+
+    def __init__(self, root: str, files: dict[str, dict[str, Any]], stage: str) -> None:
+        super().__init__(daemon=True)
+        self.root, self.files, self.stage = root, files, stage
+        self.total = sum(info["size"] for info in files.values())
+        self.done = threading.Event()
+
+    def report(self) -> None:
+        lacking = missing(self.root, self.files)
+        partial = sum(size for _path, size, mtime in _safetensors.leftovers(self.root) if mtime >= STARTED)
+        count = self.total - sum(lacking.values())
+        numbers = {"files": len(self.files) - len(lacking), "files_total": len(self.files)}
+        numbers.update(bytes=min(self.total, count + partial), bytes_total=self.total)
+        say("progress", {"stage": self.stage, **numbers})
+
+    def run(self) -> None:
+        while not self.done.wait(SAY_EVERY):
+            self.report()
+
+    def __enter__(self) -> Progress:
+        self.report()
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.done.set()
+        self.join()
+        self.report()
+
+
+# --- one checkpoint ---------------------------------------------------------------------------------------------------
+
+
+def bad_files(verdict: dict[str, Any]) -> list[str]:
+    return sorted({problem["file"] for problem in verdict["problems"] if problem["level"] == "corrupt"} - {""})
+
+
+def first_problems(verdict: dict[str, Any]) -> str:
+    grave = [problem for problem in verdict["problems"] if problem["level"] != "note"]
+    shown = "; ".join(f"{problem['file'] or 'directory'}: {problem['message']}" for problem in grave[:3])
+    return f"{len(grave)} problems: {shown}"
+
+
+def proved(verdict: dict[str, Any], level: str) -> bool:
+    return verdict["state"] == "COMPLETE" and _safetensors.rank(verdict["proved"]) >= _safetensors.rank(level)
+
+
+def record(spec: dict[str, Any], model: dict[str, Any], verdict: dict[str, Any]) -> dict[str, Any]:
+    """Write the proof, last of all, and return it."""
+    levels = [recorded_level(spec, model), verdict["proved"]]
+    data = {
+        "repository": model["id"],
+        "commit": model["commit"],
+        "claim": spec["claim"],
+        "verify": max(levels, key=_safetensors.rank),
+        "files": verdict["files"],
+        "bytes": verdict["bytes"],
+        "path": model["path"],
+        "layout": model["layout"],
+        "verified_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "problems": 0,
+    }
+    with asking(model):
+        write_json(record_path(spec, model), data)
+    return data
+
+
+def prepare(spec: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    """The record of a checkpoint that is proved in the end. Raises Fail."""
+    root, commit, level = directory(spec, model), model["commit"], spec["verify"]
+    trusted = _safetensors.rank(recorded_level(spec, model)) >= _safetensors.rank(level)
+    at_once = "sizes" if trusted and level == "sha256" else level
+    say("stage", f"looking for {model['id']} at {commit[:12]} in {root}")
+    sweep(root, time.time() - _safetensors.WRITING)
+    verdict = _safetensors.check(root, commit, at_once)
+    if proved(verdict, at_once):
+        say("stage", "it is there and proved; the hub is not asked")
+        return record(spec, model, verdict)
+
+    files = ask_listing(model)
+    with asking(model):
+        write_json(_safetensors.listing_path(root, commit), {"format_version": 1, "files": files})
+        wrong = {rel for rel in missing(root, files) if os.path.lexists(os.path.join(root, rel))}
+        for rel in sorted(wrong | set(bad_files(verdict))):
+            remove(root, rel)
+    needed, free = sum(missing(root, files).values()), shutil.disk_usage(spec["mount"]).free
+    if needed > free:
+        raise Fail(
+            6, f"{model['id']} needs {gigabytes(needed)} more, the claim {spec['claim']} has {gigabytes(free)} free"
+        )
+    for again in (True, False):
+        with Progress(root, files, "download"):
+            fetch(spec, model)
+        sweep(root, STARTED)
+        with Progress(root, files, "verify"):
+            verdict = _safetensors.check(root, commit, level)
+        if verdict["state"] != "CORRUPT" or not again:
+            break
+        with asking(model):
+            for rel in bad_files(verdict):
+                remove(root, rel)
+    if verdict["state"] != "COMPLETE":
+        raise Fail(_safetensors.EXIT[verdict["state"]], f"{model['id']} at {commit}: {first_problems(verdict)}")
+    if not proved(verdict, level):
+        raise Fail(3, f"{model['id']} at {commit}: {level} cannot be verified: {'; '.join(verdict['not_checked'])}")
+    return record(spec, model, verdict)
+
+
+def read_spec(text: str) -> dict[str, Any]:
+    try:
+        spec: dict[str, Any] = json.loads(text)
+        for model in spec["models"]:
+            if not re.fullmatch(r"[0-9a-f]{40}", model["commit"]) or model["layout"] not in ("folder", "hub"):
+                raise ValueError(f"{model['id']} is not pinned to a commit, or its layout is unknown")
+        if spec["verify"] not in _safetensors.LEVELS or not os.path.isdir(spec["mount"]):
+            raise ValueError(f"verify {spec['verify']!r} or mount {spec['mount']!r} is wrong")
+    except (ValueError, KeyError, TypeError) as error:
+        raise Fail(2, f"the description of what to download is not valid: {error!r}") from error
+    return spec
+
+
+def main(arguments: list[str]) -> int:
+    records: list[dict[str, Any]] = []
+    code, message = 0, ""
+    try:
+        spec = read_spec(arguments[0] if arguments else "")
+        for model in spec["models"]:
+            records.append(prepare(spec, model))
+    except Fail as fail:
+        code, message = fail.args
+    except (OSError, ValueError) as error:
+        code, message = 3, f"{type(error).__name__}: {error}"
+    token = os.environ.get("HF_TOKEN")
+    message = " ".join((message.replace(token, "********") if token else message).split())[:1500]
+    result = {"code": CODES.get(code, ""), "message": message, "records": records}
+    text = json.dumps(result)
+    if len(text) > 4000:  # the kubelet keeps 4096 bytes
+        text = json.dumps({**result, "message": message[:300], "records": records[:5]})
+    try:
+        with open(TERMINATION_LOG, "w") as file:
+            file.write(text)
+    except OSError as error:
+        say("stage", f"no termination message: {error}")
+    say("record", text)
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
