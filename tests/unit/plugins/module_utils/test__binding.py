@@ -1,0 +1,103 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The binding's options: what is normalised, and what is refused with which path."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _binding
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+
+
+@pytest.mark.parametrize(
+    ("binding", "words"),
+    [
+        ("text", "dynamo_binding: must be a dictionary"),
+        ({"networking": {}}, "dynamo_binding.networking: no such key; there are annotations, env"),
+        ({"network": {"ib": True}}, "dynamo_binding.network.ib: no such key; there are interface, rdma_count"),
+        ({"network": {"rdma_resource": "a/b", "rdma_count": "x"}}, "dynamo_binding.network.rdma_count: is of type str"),
+        ({"network": {"rdma_resource": "a/b"}}, "required together"),
+        ({"network": "abc"}, "dynamo_binding.network: is of type str"),
+        ({"placement": {}}, "topology_key"),
+        ({"pull_secrets": {"name": "a"}}, "dynamo_binding.pull_secrets: is of type dict"),
+        ({"pull_secrets": [{"name": "a"}]}, "dynamo_binding.pull_secrets"),
+        ({"scheduling": {"tolerations": ["a"]}}, "dynamo_binding.scheduling.tolerations"),
+        (
+            {"scheduling": {"components": {"all": {"pool": 1}}}},
+            "dynamo_binding.scheduling.components.all.pool: no such key",
+        ),
+        ({"scheduling": {"components": {"all": 1}}}, "dynamo_binding.scheduling.components.all: must be a dictionary"),
+        ({"labels": {"a": True}}, "dynamo_binding.labels.a: must be a text, found bool; quote it"),
+        ({"labels": {"app.kubernetes.io/managed-by": "x"}}, "is set by this collection"),
+        (
+            {"annotations": {"nvidia.com/enable-grove": "true"}},
+            "dynamo_binding.annotations: nvidia.com/enable-grove is set",
+        ),
+        ({"name": "Upper"}, "dynamo_binding.name"),
+        ({"image_registry": "https://mirror"}, "dynamo_binding.image_registry"),
+    ],
+)
+def test_refused(binding: Any, words: str) -> None:
+    with pytest.raises(DynamoError) as error:
+        _binding.normalise(binding)
+    assert error.value.code == "BINDING"
+    assert words in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_normalised_and_not_changed() -> None:
+    binding = {"scheduling": {"node_selector": {"a": "b"}, "tolerations": None}, "labels": {"n": 1}, "env": None}
+    assert _binding.normalise(binding) == {
+        "scheduling": {"node_selector": {"a": "b"}},
+        "labels": {"n": "1"},
+        "annotations": {},
+    }
+    assert binding == {
+        "scheduling": {"node_selector": {"a": "b"}, "tolerations": None},
+        "labels": {"n": 1},
+        "env": None,
+    }
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "refused"),
+    [
+        ("HF_TOKEN", "x", True),
+        ("AWS_SECRET_ACCESS_KEY", "x", True),
+        ("MY_API_KEY", "x", True),
+        ("db_password", "x", True),
+        ("EXTRA", "hf_" + "a" * 20, True),
+        ("HTTPS_PROXY", "http://user:pass@proxy:3128", True),
+        ("HTTPS_PROXY", "http://user@proxy:3128", True),
+        ("HTTPS_PROXY", "http://proxy:3128", False),
+        ("MAX_TOKENS", "4", False),
+        ("SGLANG_OPT_DEEPGEMM_MEGA_MOE_NUM_MAX_TOKENS_PER_RANK", "8192", False),
+        ("NO_PROXY", "a@b", False),
+    ],
+)
+def test_secrets_in_clear_text(name: str, value: str, refused: bool) -> None:
+    problem = _binding.secret_problem(name, value)
+    assert bool(problem) == refused
+    assert value not in problem or len(value) < 5
+    if refused:
+        with pytest.raises(DynamoError, match=rf"dynamo_binding\.env\.all\.{name}"):
+            _binding.environment({name: value}, "env.all")
+
+
+def test_environment() -> None:
+    reference = {"secretKeyRef": {"name": "s", "key": "k"}}
+    assert _binding.environment({"A": "b", "N": 1, "HF_TOKEN": reference}, "env.all") == [
+        {"name": "A", "value": "b"},
+        {"name": "N", "value": "1"},
+        {"name": "HF_TOKEN", "valueFrom": reference},
+    ]
+
+
+@pytest.mark.parametrize("variables", [{True: "x"}, {"A": True}, {"A": None}, {"A": {"x": 1}}, {"a b": "x"}, ["A"]])
+def test_environment_refuses(variables: Any) -> None:
+    with pytest.raises(DynamoError, match=r"dynamo_binding\.env\.all"):
+        _binding.environment(variables, "env.all")

@@ -1,0 +1,283 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The catalog: names, reading, what is derived; and the eight built-in recipes against the portable-base contract."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import graph, main_container, workers_of
+
+ROOT = Path(__file__).resolve().parents[4]
+RECIPES = str(ROOT / "roles/target/files/recipes")
+UPSTREAM = Path(os.environ.get("INFEROPS_SHARED", ROOT.parent / "shared")) / "upstream"
+CATALOG = _catalog.find([RECIPES])
+EIGHT = [
+    "minimax-m3.1/sglang/agg-b200",
+    "minimax-m3.1/sglang/agg-gb300",
+    "minimax-m3.1/trtllm/agg-b200",
+    "minimax-m3.1/trtllm/agg-gb300",
+    "minimax-m3.1/vllm/agg-b200",
+    "minimax-m3.1/vllm/agg-gb300",
+    "minimax-m3/vllm/agg-gb200-agentic",
+    "minimax-m3/vllm/disagg-gb200-agentic",
+]
+DEPLOYMENT: dict[str, Any] = {
+    "apiVersion": "nvidia.com/v1beta1",
+    "kind": "DynamoGraphDeployment",
+    "metadata": {"name": "own"},
+    "spec": {
+        "components": [
+            {
+                "name": "Frontend",
+                "type": "frontend",
+                "podTemplate": {"spec": {"containers": [{"name": "main", "image": "a:1"}]}},
+            },
+            {
+                "name": "Worker",
+                "type": "worker",
+                "podTemplate": {
+                    "spec": {
+                        "containers": [
+                            {
+                                "name": "main",
+                                "image": "a:1",
+                                "args": [
+                                    "-m",
+                                    "dynamo.vllm",
+                                    "--model=$(M)",
+                                    "--max-model-len",
+                                    "4096",
+                                    "--enforce-eager",
+                                ],
+                                "env": [{"name": "M", "value": "acme/tiny"}],
+                                "resources": {"limits": {"nvidia.com/gpu": "2"}},
+                            }
+                        ]
+                    }
+                },
+            },
+        ]
+    },
+}
+
+
+def write(root: Path, text: str, target: str = "own/vllm/agg-h100") -> dict[str, str]:
+    directory = root / target
+    directory.mkdir(parents=True, exist_ok=True)
+    (directory / "deploy.yaml").write_text(text, "utf-8")
+    return _catalog.find([str(root)])
+
+
+def test_the_eight_targets_are_there() -> None:
+    assert sorted(CATALOG) == EIGHT
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        *((target, target) for target in EIGHT),
+        ("/MiniMax-M3.1/sglang/agg-gb300/", "minimax-m3.1/sglang/agg-gb300"),
+        ("sglang-gb300", "minimax-m3.1/sglang/agg-gb300"),
+        ("sglang-agg-gb300", "minimax-m3.1/sglang/agg-gb300"),
+        ("trtllm-b200", "minimax-m3.1/trtllm/agg-b200"),
+        ("vllm-b200", "minimax-m3.1/vllm/agg-b200"),
+        ("vllm-agg-gb200", "minimax-m3/vllm/agg-gb200-agentic"),
+        ("vllm-disagg-gb200", "minimax-m3/vllm/disagg-gb200-agentic"),
+        ("vllm-disagg-gb200-agentic", "minimax-m3/vllm/disagg-gb200-agentic"),
+        ("minimax-m3-1-vllm-agg-gb300", "minimax-m3.1/vllm/agg-gb300"),
+        ("minimax-m3-disagg-gb200-agentic", "minimax-m3/vllm/disagg-gb200-agentic"),
+    ],
+)
+def test_names(name: str, target: str) -> None:
+    assert _catalog.resolve(name, CATALOG) == target
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "words"),
+    [
+        ("", "TARGET_UNKNOWN", ["no target is given", *EIGHT]),
+        ("sglang-gb200", "TARGET_UNKNOWN", ["sglang-gb200", *EIGHT]),
+        ("sglang-gb30", "TARGET_UNKNOWN", ["Did you mean sglang-gb300?"]),
+        ("vllm", "TARGET_UNKNOWN", EIGHT),
+        ("vllm-gb200", "TARGET_AMBIGUOUS", EIGHT[-2:]),
+    ],
+)
+def test_names_that_do_not_fit(name: str, code: str, words: list[str]) -> None:
+    with pytest.raises(DynamoError) as error:
+        _catalog.resolve(name, CATALOG)
+    assert error.value.code == code
+    assert "\n" not in str(error.value)
+    assert [word for word in words if word not in str(error.value)] == []
+
+
+def test_the_same_short_name_in_another_directory_is_ambiguous(tmp_path: Path) -> None:
+    write(tmp_path, yaml.safe_dump(DEPLOYMENT), "other/sglang/agg-gb300")
+    with pytest.raises(DynamoError, match=r"other/sglang/agg-gb300"):
+        _catalog.resolve("sglang-gb300", _catalog.find([str(tmp_path), RECIPES]))
+
+
+def test_the_first_directory_wins(tmp_path: Path) -> None:
+    write(tmp_path, yaml.safe_dump(DEPLOYMENT), EIGHT[0])
+    assert _catalog.find([str(tmp_path), RECIPES])[EIGHT[0]].startswith(str(tmp_path))
+    with pytest.raises(DynamoError, match="dynamo_recipe_paths"):
+        _catalog.find([str(tmp_path / "absent")])
+
+
+@pytest.mark.parametrize("target", EIGHT)
+def test_metadata_is_complete_and_says_where_it_comes_from(target: str) -> None:
+    meta = _catalog.read(target, CATALOG).meta
+    assert meta["gpu"] == target.rsplit("-", 1)[-1].upper() if "agentic" not in target else meta["gpu"] == "GB200"
+    assert meta["framework"] == target.split("/")[1]
+    assert meta["topology"] == target.split("/")[2].split("-")[0]
+    assert meta["context_length"] == 1048576
+    assert meta["worker_liveness"]["failureThreshold"] == 30
+    assert meta["job"]["deadline"] == 14400
+    assert {str(origin).partition(":")[0] for origin in meta["provenance"].values()} <= {
+        "stated",
+        "upstream",
+        "inferred",
+    }
+    body = meta["smoke"]["requests"][0]["body"]
+    if target.startswith("minimax-m3.1/"):
+        assert meta["repositories"][0]["id"] == "MiniMaxAI/MiniMax-M3.1-Flash"
+        assert (meta["repositories"][0]["commit"], meta["repositories"][0]["layout"]) == ("", "folder")
+        assert body == {
+            "messages": [{"role": "user", "content": "What is 2 + 2?"}],
+            "max_tokens": 1024,
+            "temperature": 1.0,
+            "top_p": 0.95,
+            "chat_template_kwargs": {"reasoning_effort": "high"},
+        }
+    else:
+        assert [len(repository["commit"]) for repository in meta["repositories"]] == [40, 40]
+        assert body.keys() == {"messages", "max_tokens"}
+        assert body["max_tokens"] == 64
+
+
+@pytest.mark.parametrize("target", EIGHT)
+def test_portable_base(target: str) -> None:
+    """facts/dynamo.md §2.4: what a base must and must not hold."""
+    manifests = _catalog.read(target, CATALOG).manifests
+    dgd = graph(manifests)
+    assert manifests[-1] is dgd
+    assert not [m for m in manifests if "namespace" in m["metadata"]]
+    framework = dgd["spec"]["backendFramework"]
+    components = dgd["spec"]["components"]
+    shape = [(c["name"], c["type"]) for c in components]
+    assert shape in (
+        [("Frontend", "frontend"), ("Worker", "worker")],
+        [("Frontend", "frontend"), ("PrefillWorker", "prefill"), ("DecodeWorker", "decode")],
+    )
+    for component in components:
+        spec, main = component["podTemplate"]["spec"], main_container(component)
+        env = {entry["name"]: entry.get("value") for entry in main["env"]}
+        assert spec["containers"][0] is main
+        assert (main["command"], main["args"][0], main["imagePullPolicy"]) == (["python3"], "-m", "IfNotPresent")
+        assert main["args"][1] == ("dynamo.frontend" if component["type"] == "frontend" else f"dynamo.{framework}")
+        assert ("tensorrtllm" if framework == "trtllm" else framework) + "-runtime:" in main["image"]
+        assert (env["HF_HUB_OFFLINE"], env["TRANSFORMERS_OFFLINE"]) == ("1", "1")
+        assert not {"NCCL_SOCKET_IFNAME", "GLOO_SOCKET_IFNAME", "NCCL_IB_HCA", "UCX_NET_DEVICES"} & env.keys()
+        assert not {"nodeSelector", "tolerations", "affinity", "imagePullSecrets", "schedulerName"} & spec.keys()
+        assert not {"livenessProbe", "readinessProbe", "startupProbe", "envFrom"} & main.keys()
+        assert not [entry for entry in main["env"] if "secretKeyRef" in entry.get("valueFrom", {})]
+        assert {name for name in main["resources"]["requests"] if "/" in name} <= {"nvidia.com/gpu"}
+    assert "volumes" not in components[0]["podTemplate"]["spec"]
+    for worker in workers_of(dgd):
+        main = main_container(worker)
+        volume, mount = worker["podTemplate"]["spec"]["volumes"][0], main["volumeMounts"][0]
+        assert volume == {"name": "shared-model-cache", "persistentVolumeClaim": {"claimName": "shared-model-cache"}}
+        assert (mount["name"], mount["mountPath"]) == ("shared-model-cache", "/shared-model-cache")
+        assert main["securityContext"] == {
+            "runAsUser": 0,
+            "runAsGroup": 0,
+            "capabilities": {"add": ["IPC_LOCK", "SYS_PTRACE", "SYS_RESOURCE"]},
+        }
+        assert _catalog.gpus_of(worker) == 4
+
+
+@pytest.mark.parametrize("framework", ["vllm", "sglang", "trtllm"])
+def test_b200_and_gb300_differ_only_in_names(framework: str) -> None:
+    texts = [
+        Path(CATALOG[f"minimax-m3.1/{framework}/agg-{gpu}"], "deploy.yaml").read_text("utf-8")
+        for gpu in ("b200", "gb300")
+    ]
+    assert texts[0].replace("agg-b200", "agg-gb300") == texts[1]
+
+
+@pytest.mark.parametrize("topology", ["agg", "disagg"])
+def test_m3_is_equal_to_upstream(topology: str) -> None:
+    target = f"minimax-m3/vllm/{topology}-gb200-agentic"
+    upstream = UPSTREAM / "karya0__dynamo/recipes" / target / "deploy.yaml"
+    if not upstream.exists():
+        pytest.skip(f"{upstream.name} of upstream is not there: {target} is not compared with upstream")
+    assert _catalog.load_yaml(f"{CATALOG[target]}/deploy.yaml") == _catalog.load_yaml(str(upstream))
+
+
+@pytest.mark.parametrize("topology", ["agg", "disagg"])
+def test_deriving_from_manifests_finds_what_the_metadata_says(topology: str) -> None:
+    recipe = _catalog.read(f"minimax-m3/vllm/{topology}-gb200-agentic", CATALOG)
+    derived, _notes = _catalog.derive(recipe.manifests, recipe.target)
+    for key in ("framework", "topology", "gpu", "gpu_products", "served_model", "context_length"):
+        assert derived[key] == recipe.meta[key], key
+    assert [(r["id"], r["commit"], r["layout"]) for r in derived["repositories"]] == [
+        (r["id"], r["commit"], r["layout"]) for r in recipe.meta["repositories"]
+    ]
+
+
+def test_a_foreign_recipe_is_derived(tmp_path: Path) -> None:
+    recipe = _catalog.read("own/vllm/agg-h100", write(tmp_path, yaml.safe_dump(DEPLOYMENT)))
+    assert recipe.meta["served_model"] == "acme/tiny"
+    assert (recipe.meta["gpu"], recipe.meta["context_length"], recipe.meta["framework"]) == ("H100", 4096, "vllm")
+    assert recipe.meta["repositories"] == [{"id": "acme/tiny", "commit": "", "layout": "hub"}]
+    assert any("dynamo_model_commit" in note for note in recipe.notes)
+
+
+def test_what_a_foreign_recipe_does_not_tell_is_named_with_its_variable(tmp_path: Path) -> None:
+    catalog = write(tmp_path, yaml.safe_dump(DEPLOYMENT).replace("acme/tiny", "/models/tiny"))
+    with pytest.raises(DynamoError, match=r"dynamo_recipe\.served_model"):
+        _catalog.read("own/vllm/agg-h100", catalog)
+    with pytest.raises(DynamoError, match=r"dynamo_recipe\.repositories"):
+        _catalog.read("own/vllm/agg-h100", catalog, {"served_model": "tiny"})
+
+
+def test_quoted_words_stay_text(tmp_path: Path) -> None:
+    assert graph(_catalog.read(EIGHT[-1], CATALOG).manifests)["spec"]["components"][1]["podTemplate"]["spec"][
+        "containers"
+    ][0]["env"][17] == {"name": "UCX_CUDA_IPC_ENABLE_MNNVL", "value": "y"}
+    text = yaml.safe_dump(DEPLOYMENT).replace("name: M\n", "name: ON\n")
+    with pytest.raises(DynamoError, match="name True of a variable is not a text; quote it"):
+        _catalog.read("own/vllm/agg-h100", write(tmp_path, text))
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: [1\nb: 2\n", "deploy.yaml:2: not readable as YAML"),
+        ("", "holds 0 DynamoGraphDeployments"),
+        (yaml.safe_dump_all([DEPLOYMENT, DEPLOYMENT]), "holds 2 DynamoGraphDeployments"),
+        (yaml.safe_dump(DEPLOYMENT).replace("v1beta1", "v1alpha1"), "nvidia.com/v1alpha1 is not supported"),
+        (
+            yaml.safe_dump_all([{"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "x"}}, DEPLOYMENT]),
+            "Secret v1 has no",
+        ),
+        ("- 1\n", "not a Kubernetes object"),
+        (yaml.safe_dump({**DEPLOYMENT, "spec": {}}), "spec.components"),
+        (yaml.safe_dump(DEPLOYMENT).replace("name: main", "name: sidecar"), "needs one container main"),
+        (yaml.safe_dump(DEPLOYMENT).replace("'4096'", "4096"), "argument 4096 is not a text"),
+    ],
+)
+def test_unusable_recipes_end_with_one_line_and_the_file(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(DynamoError) as error:
+        _catalog.read("own/vllm/agg-h100", write(tmp_path, text))
+    assert words in str(error.value)
+    assert "deploy.yaml" in str(error.value)
+    assert "\n" not in str(error.value)

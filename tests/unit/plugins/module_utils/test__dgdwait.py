@@ -1,0 +1,170 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgdwait import Wait
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
+    OLD,
+    Object,
+    counts,
+    crashed,
+    dcd,
+    dgd,
+    not_ready,
+    pod,
+    waiting,
+)
+
+STARTING = not_ready(workers=counts(1, 1, 0))
+FRONT = pod("front-1", component="Frontend", ready=True)
+
+
+class Fake:
+    """A cluster and its clock: what is there by time in seconds, an exception instead of a DGD when it can't answer."""
+
+    def __init__(self, *moments: tuple[float, Any, list[Object]], forbidden: tuple[str, ...] = ()) -> None:
+        self.moments, self.time, self.forbidden = moments, 0.0, forbidden
+        self.lists: list[str] = []
+        self.clock = Clock(lambda: self.time, self.sleep)
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+    def _now(self) -> tuple[float, Any, list[Object]]:
+        return [m for m in self.moments if m[0] <= self.time][-1]
+
+    def get(self, api_version: str, kind: str, name: str, namespace: str) -> Object | None:
+        live = self._now()[1]
+        if isinstance(live, Exception):
+            raise live
+        if live:
+            live["metadata"]["resourceVersion"] = str(self.moments.index(self._now()))
+        return live
+
+    def list(self, api_version: str, kind: str, namespace: str, label_selector: str | None = None) -> list[Object]:
+        self.lists.append(kind)
+        if kind in self.forbidden:
+            raise DynamoError("no", "FORBIDDEN")
+        return self._now()[2] if kind == "Pod" else [dcd(OLD)] if kind == "DynamoComponentDeployment" else []
+
+    def log(self, namespace: str, pod: str, container: str, tail: int, previous: bool) -> str:
+        return "engine: error: unrecognized arguments: --wibble"
+
+    def watch(self, api: str, kind: str, namespace: str, timeout: float, **selectors: str) -> Iterator[Object]:
+        """Ends at the next change or at its timeout."""
+        assert selectors == {
+            "field_selector": "metadata.name=lab-agg",
+            "resource_version": selectors["resource_version"],
+        }
+        until = self.time + timeout
+        changes = [m for m in self.moments if self.time < m[0] <= until and not isinstance(m[1], Exception)]
+        if not changes:
+            self.time = until
+            return
+        self.time = changes[0][0]
+        yield {"type": "MODIFIED", "object": {"metadata": {"resourceVersion": str(self.moments.index(changes[0]))}}}
+
+
+def wait(fake: Fake, timeout: float = 600, **budgets: float) -> tuple[dict[str, Any], list[str]]:
+    said: list[str] = []
+    result = Wait(fake, "llm", "lab-agg", budgets, clock=fake.clock, say=said.append).run(timeout, 3)  # type: ignore[arg-type]
+    return result, said
+
+
+def failure(fake: Fake, timeout: float = 600, **budgets: float) -> DynamoError:
+    with pytest.raises(DynamoError) as caught:
+        wait(fake, timeout, **budgets)
+    return caught.value
+
+
+def test_ready_is_seen_at_once_and_progress_is_a_line_per_change() -> None:
+    fake = Fake(
+        (0, dgd(observed=None), []),
+        (1, STARTING, [FRONT, pod(scheduled=False)]),
+        (2.5, STARTING, [FRONT, pod(container={"started": False})]),
+        (40.2, dgd(), [FRONT, pod(ready=True)]),
+    )
+    result, said = wait(fake)
+    assert result["verdict"]["state"] == "READY"
+    assert result["seconds"] == pytest.approx(40.2, abs=0.6)
+    assert said == [
+        "lab-agg: waiting for the operator",
+        "lab-agg: Frontend 1/1, Worker 0/1 ready; scheduling",
+        "lab-agg: Frontend 1/1, Worker 0/1 ready; loading",
+        "lab-agg: Frontend 1/1, Worker 0/1 ready; loading",
+        "lab-agg: Frontend 1/1, Worker 0/1 ready; loading",
+        "lab-agg: ready, Frontend 1/1, Worker 1/1 ready",
+    ]
+
+
+def test_stale_ready_is_waited_out() -> None:
+    fake = Fake((0, dgd(generation=2), []), (5, dgd(generation=2, observed=2), [FRONT, pod(ready=True)]))
+    assert wait(fake)[0]["seconds"] >= 5
+
+
+def test_a_cause_ends_the_wait_with_its_evidence() -> None:
+    fake = Fake((0, STARTING, [FRONT, pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))]))
+    error = failure(fake)
+    assert error.code == "IMAGE_NOT_FOUND" and 30 <= fake.time < 40
+    assert "lab-agg in llm: Pod/worker-1: registry/engine:1" in error.message and error.hint
+    assert error.result["verdict"]["state"] == "TERMINAL"
+
+
+def test_the_log_of_a_crash_is_read() -> None:
+    error = failure(Fake((0, STARTING, [FRONT, pod(container=crashed(restarts=2))])))
+    assert error.code == "CRASH_LOOP" and "unrecognized arguments: --wibble" in error.message
+
+
+@pytest.mark.parametrize(
+    ("pods", "text"),
+    [
+        ([FRONT, pod(container={"started": False})], "timed out in phase loading, still waiting: some_resources"),
+        ([FRONT, pod(container=crashed())], "last seen: CRASH_LOOP container main ended with exit code 1, 1 restart"),
+    ],
+)
+def test_running_out_says_what_was_missing(pods: list[Object], text: str) -> None:
+    fake = Fake((0, STARTING, pods))
+    error = failure(fake, timeout=20)
+    assert error.code == "TIMED_OUT" and text in error.message and fake.time == pytest.approx(20)
+    assert error.result["verdict"]["state"] == "TIMED_OUT"
+
+
+def test_an_api_server_that_is_away_is_waited_for() -> None:
+    away = DynamoError("no answer", "NO_CLUSTER")
+    fake = Fake((0, STARTING, [FRONT, pod()]), (4, away, []), (30, dgd(), [FRONT, pod(ready=True)]))
+    result, said = wait(fake)
+    assert result["verdict"]["state"] == "READY" and any("asking again (no answer)" in line for line in said)
+    assert failure(Fake((0, away, [])), timeout=10).result["verdict"]["cause"] == "NO_CLUSTER"
+
+
+def test_other_errors_end_the_wait() -> None:
+    assert failure(Fake((0, DynamoError("no", "FORBIDDEN"), []))).code == "FORBIDDEN"
+    assert failure(Fake((0, None, []))).code == "DGD_ABSENT"
+    leaving = dgd()
+    leaving["metadata"]["deletionTimestamp"] = "2026-11-30T10:10:00Z"
+    assert failure(Fake((0, leaving, []))).code == "DGD_DELETED"
+
+
+def test_what_only_explains_may_be_forbidden() -> None:
+    fake = Fake(
+        (0, STARTING, [FRONT, pod()]),
+        (9, dgd(), [FRONT, pod(ready=True)]),
+        forbidden=("Event", "DynamoComponentDeployment"),
+    )
+    assert wait(fake)[0]["verdict"]["state"] == "READY"
+    assert fake.lists.count("Event") == 1
+
+
+def test_a_ready_deployment_costs_three_requests() -> None:
+    fake = Fake((0, dgd(), [FRONT, pod(ready=True)]))
+    wait(fake)
+    assert fake.lists == ["Pod", "DynamoComponentDeployment"]

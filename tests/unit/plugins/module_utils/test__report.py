@@ -1,0 +1,140 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rows, table and summary of the closing report."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _report
+
+RELEASE = {"applicable": True, "reason": "", "target": "m3.1/sglang/agg-gb300", "namespace": "llm"}
+CLUSTER = {"context": "kind-lab", "server": "https://lab:6443", "uid": "u"}
+
+
+def preflight(*steps: str, release: dict[str, Any] | None = None) -> dict[str, Any]:
+    plan = {"steps": list(steps), "reasons": {step: f"{step} is needed" for step in steps}}
+    return {"release": release or RELEASE, "plan": plan, "cluster": CLUSTER, "started": 1000.0}
+
+
+SMOKE = {"answers": [{"name": "chat", "content": "2 + 2\n= 4"}]}
+FAILURE = {"task": "deploy | Wait", "msg": "image can't be pulled", "code": "IMAGE_PULL"}
+ELSEWHERE = {**RELEASE, "applicable": False, "reason": "dynamo_gpu is B200"}
+
+
+@pytest.mark.parametrize(
+    ("variables", "alive", "check", "result", "detail"),
+    [
+        (
+            {"__preflight_result": preflight("deploy"), "__smoke_test_result": SMOKE},
+            True,
+            False,
+            "deployed",
+            "answer: 2 + 2 = 4",
+        ),
+        (
+            {"__preflight_result": preflight(), "__smoke_test_result": SMOKE},
+            True,
+            False,
+            "unchanged",
+            "answer: 2 + 2 = 4",
+        ),
+        ({"__preflight_result": preflight("model_cache", "deploy")}, True, False, "prepared", ""),
+        ({"__preflight_result": preflight("deploy")}, True, False, "unchanged", ""),
+        ({"__preflight_result": preflight("deploy")}, True, True, "would change", "deploy is needed"),
+        ({"__preflight_result": preflight()}, True, True, "would not change", ""),
+        ({"__preflight_result": preflight(release=ELSEWHERE)}, True, False, "not applicable", "dynamo_gpu is B200"),
+        (
+            {"__preflight_result": preflight("deploy"), "deploy_state": "not started"},
+            True,
+            False,
+            "not started",
+            "an earlier wave failed",
+        ),
+        (
+            {"__preflight_result": preflight("deploy"), "deploy_failure": FAILURE},
+            True,
+            False,
+            "failed",
+            "deploy | Wait: image can't be pulled",
+        ),
+        ({"deploy_failure": FAILURE}, True, True, "failed", "deploy | Wait: image can't be pulled"),
+        ({}, False, False, "failed", "it left the play, see above"),
+        ({}, True, False, "not started", ""),
+    ],
+)
+def test_row(variables: dict[str, Any], alive: bool, check: bool, result: str, detail: str) -> None:
+    row = _report.row("c1", variables, alive, check, 1083.4)
+    assert (row["result"], row["detail"]) == (result, detail)
+    assert row["result"] in _report.RESULTS
+
+
+def test_a_failed_preflight_still_says_where() -> None:
+    failed = {"failed": True, "msg": "no", "cluster": CLUSTER}
+    variables = {"__target_result": {"release": RELEASE}, "__preflight_result": failed, "deploy_failure": FAILURE}
+    row = _report.row("c1", variables, True, False, 0)
+    assert (row["cluster"], row["namespace"], row["target"], row["seconds"]) == (
+        "kind-lab",
+        "llm",
+        RELEASE["target"],
+        None,
+    )
+    assert row["code"] == "IMAGE_PULL"
+
+
+def test_nothing_of_the_release_but_its_name_is_reported() -> None:
+    variables = {"__preflight_result": preflight(release={**RELEASE, "manifest": {"env": "marked-token"}})}
+    assert "marked-token" not in str(_report.row("c1", variables, True, False, 0))
+
+
+def rows(*results: str, detail: str = "", host: str = "c") -> list[dict[str, Any]]:
+    return [
+        {
+            "host": f"{host}{i}",
+            "cluster": "a-rather-long-context-name-of-a-managed-cluster",
+            "namespace": "llm-production",
+            "target": "minimax-m3/vllm/disagg-gb200-agentic",
+            "result": result,
+            "detail": detail,
+            "code": "",
+            "seconds": 83 if result == "deployed" else None,
+        }
+        for i, result in enumerate(results)
+    ]
+
+
+def test_table_fits_the_screen() -> None:
+    lines = _report.table(rows("deployed", "not applicable", detail="why it is so " * 60))
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("host  ")
+    assert lines[2].startswith("c0  ") and lines[2].endswith("deployed        83")
+    assert "disagg-gb200-agentic" in lines[2]
+    assert lines[3].startswith("    why it is so")
+
+
+def test_a_small_table_is_not_padded() -> None:
+    small = [{**rows("unchanged")[0], "cluster": "k", "target": "t"}]
+    assert _report.table(small) == [
+        "host  cluster / namespace  target  result     s",
+        "-----------------------------------------------",
+        "c0    k / llm-production   t       unchanged",
+    ]
+
+
+def test_long_host_names_stay_distinct() -> None:
+    lines = _report.table(rows("failed", "failed", host="gpu-cluster-in-a-region-with-a-very-long-name-"))
+    assert lines[2].split()[0] != lines[3].split()[0]
+    assert max(map(len, lines)) <= 100
+
+
+def test_summary() -> None:
+    assert _report.summary(rows("failed", "deployed", "deployed")) == "2 deployed, 1 failed"
+
+
+def test_document_holds_the_rows() -> None:
+    document = _report.document(rows("failed"), "2026-11-30T15:00:00Z", False)
+    assert document["hosts"][0]["result"] == "failed"
+    assert sorted(document) == ["check_mode", "finished", "hosts"]

@@ -1,0 +1,75 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every role documents exactly the options that it has, and carries what a collection's role needs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from jinja2 import StrictUndefined, TemplateError
+from jinja2.nativetypes import NativeEnvironment
+
+ROLES = Path(__file__).resolve().parents[3] / "roles"
+NAMES = sorted(path.name for path in ROLES.iterdir() if path.is_dir())
+NOTHING = object()
+
+
+def load(role: str, path: str) -> Any:
+    file = ROLES / role / path
+    assert file.is_file(), f"roles/{role}/{path} is missing"
+    return yaml.safe_load(file.read_text("utf-8")) or {}
+
+
+def options(role: str) -> dict[str, Any]:
+    found: dict[str, Any] = load(role, "meta/argument_specs.yml")["argument_specs"]["main"].get("options") or {}
+    return found
+
+
+def test_there_are_roles() -> None:
+    assert {"target", "preflight", "deploy", "smoke_test"} <= set(NAMES)
+
+
+def fallback(value: Any) -> Any:
+    """What a default is when the inventory says nothing: documentation wants a value of the option's type, no template.
+
+    NOTHING where it comes from another role or needs more than `default`.
+    """
+    if not isinstance(value, str) or "{{" not in value:
+        return value
+    try:
+        found = NativeEnvironment(undefined=StrictUndefined).from_string(value).render()
+    except TemplateError:
+        return NOTHING
+    return NOTHING if isinstance(found, StrictUndefined) else found
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_defaults_equal_argument_specs(role: str) -> None:
+    specified = options(role)
+    defaults = load(role, "defaults/main.yml")
+    assert sorted(defaults.keys() - specified.keys()) == [], "not in meta/argument_specs.yml"
+    documented = {name: option["default"] for name, option in specified.items() if "default" in option}
+    assert sorted(documented.keys() - defaults.keys()) == [], "documented default, but none in defaults/main.yml"
+    for name, value in defaults.items():
+        wanted = [value, fallback(value)] + ([NOTHING] if fallback(value) in (NOTHING, None) else [])
+        assert documented.get(name, NOTHING) in wanted, f"{name}: documented default, default of the role"
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_options_are_described_and_prefixed(role: str) -> None:
+    for name, option in options(role).items():
+        assert name.startswith(f"{role}_"), name
+        assert option.get("description"), f"{name} has no description"
+        assert not (option.get("required") and "default" in option), f"{name} is required and has a default"
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_role_is_complete(role: str) -> None:
+    assert load(role, "meta/main.yml").get("galaxy_info"), "meta/main.yml without galaxy_info"
+    readme = (ROLES / role / "README.md").read_text("utf-8")
+    for word in ("argument_specs.yml", "heck mode", "dempotent"):
+        assert word in readme, f"README.md says nothing about {word}"

@@ -1,0 +1,74 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The documentation names everything that the code has, and nothing else."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
+# Upper-case texts of the code that are no codes: environment variables, levels and states, words of protocols.
+NOT_CODES = re.compile(
+    r"(DYN|ETCD|GLOO|HF|KUBERNETES|K8S|NATS|NCCL|UCX|NVIDIA)_\w+|KUBECONFIG|HOME|PASS|WARN|FAIL|UNKNOWN|READY|STARTING"
+    r"|DEGRADED|TERMINAL|TIMED_OUT|COMPLETE|INCOMPLETE|CORRUPT|ERROR|GET|POST|PUT|PATCH|DELETE|HEAD|DONE|DIR|[A-Z]"
+    r"|ALL|CONSTRAINTS|GB|MB|NCCL|PYTHON[A-Z]+"
+    # element types of safetensors
+    r"|BOOL|BF16|[CFIU]\d+(_\w+)?"
+)
+
+
+def code_constants() -> Iterator[tuple[str, str]]:
+    """(text, file) of every upper-case string in the plugins: what is no code must be named in NOT_CODES."""
+    for path in sorted((ROOT / "plugins").glob("*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if is_text and CODE.fullmatch(node.value) and not NOT_CODES.fullmatch(node.value):
+                yield node.value, path.name
+
+
+def documented_codes() -> set[str]:
+    """First cells of the tables of the page."""
+    page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+    return set(re.findall(r"^\| `([A-Z0-9_]+)` \|", page, re.M))
+
+
+def test_every_code_is_explained() -> None:
+    missing = sorted({f"{code} ({name})" for code, name in code_constants() if code not in documented_codes()})
+    assert missing == [], "add these to docs/troubleshooting.md (or, if they are no codes, to NOT_CODES here)"
+
+
+def test_every_explained_code_exists() -> None:
+    assert sorted(documented_codes() - {code for code, _name in code_constants()}) == []
+
+
+def variables_in_use() -> set[str]:
+    found: set[str] = set()
+    for folder in ("roles", "playbooks", "plugins"):
+        for path in (ROOT / folder).rglob("*"):
+            if path.is_file() and path.suffix in {".py", ".yml"} and "collections" not in path.parts:
+                found |= set(re.findall(r"\bdynamo_[a-z0-9_]+\b", path.read_text("utf-8")))
+    return found
+
+
+def documented_variables() -> set[str]:
+    page = (ROOT / "docs/inventory.md").read_text("utf-8")
+    return set(re.findall(r"^\| `(dynamo_[a-z0-9_]+)` \|", page, re.M))
+
+
+def test_every_inventory_variable_is_documented_and_used() -> None:
+    assert sorted(variables_in_use() - documented_variables()) == [], "used, but not in docs/inventory.md"
+    assert sorted(documented_variables() - variables_in_use()) == [], "in docs/inventory.md, but not used"
+
+
+def test_links_of_the_documentation_lead_somewhere() -> None:
+    broken = []
+    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "roles").glob("*/README.md")]:
+        for link in re.findall(r"\]\(([^)#]+)[^)]*\)", page.read_text("utf-8")):
+            if "://" not in link and not (page.parent / link).exists():
+                broken.append(f"{page.relative_to(ROOT)}: {link}")
+    assert not broken
