@@ -59,21 +59,16 @@ class Playbook:
         plays = [
             {**t, "ignore_errors": True, **({"register": f"r{n}"} if n in kept else {})} for n, t in enumerate(tasks)
         ]
-        copies = [
-            {
-                "name": f"Keep {number}",
-                "ansible.builtin.copy": {
-                    "content": f"{{{{ r{number} | to_json }}}}",
-                    "dest": str(self.folder / f"{number}.json"),
-                    "mode": "0600",
-                },
-                "check_mode": False,
-                "no_log": True,
-            }
-            for number in kept
-        ]
+        found = ", ".join(f"'{number}': r{number}" for number in kept)
+        target = {"dest": str(self.folder / "results.json"), "mode": "0600"}
+        keep = {
+            "name": "Keep the results",
+            "ansible.builtin.copy": {"content": "{{ {" + found + "} | to_json }}", **target},
+            "check_mode": False,
+            "no_log": True,
+        }
         defaults = {"group/inferops.dynamo.all": {"kubeconfig": "kube.json"}}
-        play = {"hosts": "c1", "gather_facts": False, "module_defaults": defaults, "tasks": plays + copies}
+        play = {"hosts": "c1", "gather_facts": False, "module_defaults": defaults, "tasks": [*plays, keep]}
         (self.folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
         environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
         environment |= {
@@ -97,7 +92,8 @@ class Playbook:
         output = done.stdout + done.stderr
         assert done.returncode == 0, output[-4000:]
         parts = {part.split("]", 1)[0]: part for part in done.stdout.split("\nTASK [")[1:]}
-        results = {t["name"]: json.loads((self.folder / f"{n}.json").read_text()) for n, t in kept.items()}
+        results = json.loads((self.folder / "results.json").read_text())
+        results = {task["name"]: results[str(number)] for number, task in kept.items()}
         return output, parts, results
 
 

@@ -99,7 +99,8 @@ def resolve(model: str, revision: str | None) -> Path:
     try:
         return Path(snapshot_download(model, revision=revision, local_files_only=True))
     except Exception as error:  # the library has many; each of them ends a real engine too
-        die(f"OSError: {model} at revision {revision or 'main'} is not in the cache {os.environ.get('HF_HOME', '')}: {error}")
+        cache = os.environ.get("HF_HOME", "")
+        die(f"OSError: {model} at revision {revision or 'main'} is not in the cache {cache}: {error}")
 
 
 def shard_problem(path: Path) -> str:
@@ -147,7 +148,8 @@ def main() -> None:
     check_weights(folder, "tokenizer.json")
     if args.draft:
         check_weights(resolve(*args.draft))
-    context = args.context or json.loads((folder / "config.json").read_text(encoding="utf-8"))["max_position_embeddings"]
+    model_config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    context = args.context or model_config["max_position_embeddings"]
     served = args.served_model_name[0] if args.served_model_name else args.model
 
     if args.disaggregation_mode != "agg":
@@ -173,8 +175,7 @@ def main() -> None:
             mode=mode,
             text=env.get("LAB_TEXT"),
             token_delay=float(env.get("LAB_TOKEN_DELAY", "0")),
-            namespace=env.get("LAB_NAMESPACE")
-            or env.get("DYN_NAMESPACE", "dynamo") + (f"-{suffix}" if suffix else ""),
+            namespace=env.get("LAB_NAMESPACE") or env.get("DYN_NAMESPACE", "dynamo") + (f"-{suffix}" if suffix else ""),
         )
     )
 

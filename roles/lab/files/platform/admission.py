@@ -25,7 +25,11 @@ EXECUTOR = "nvidia.com/vllm-distributed-executor-backend"
 QUANTITY = re.compile(r"[+-]?[0-9.]+([eEinumkKMGTP]*[-+]?[0-9]*)")
 SEMANTIC_TAG = re.compile(r"v?(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)([-+][0-9A-Za-z.+-]+)?")
 IMMUTABLE = "field is immutable"
-REASONS = {"Required value": "FieldValueRequired", "Invalid value": "FieldValueInvalid", "Forbidden": "FieldValueForbidden"}
+REASONS = {
+    "Required value": "FieldValueRequired",
+    "Invalid value": "FieldValueInvalid",
+    "Forbidden": "FieldValueForbidden",
+}
 
 
 class Problem(NamedTuple):

@@ -1,8 +1,8 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The stand-in for the ComputeDomain controller: makes a domain's claim template, its status and its finalizers, and takes
-them away again. A pass over all domains every PERIOD seconds (default 0.5)."""
+"""The stand-in for the ComputeDomain controller: makes a domain's claim template, its status and its finalizers, and
+takes them away again. A pass over all domains every PERIOD seconds (default 0.5)."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ import base64
 import json
 import os
 import subprocess
-import sys
 import tempfile
 import threading
 import time
@@ -27,7 +26,7 @@ import admission
 import render
 import rollout
 import status
-from kube import Api, ApiError, JSON_PATCH, Object, follow, log
+from kube import JSON_PATCH, Api, ApiError, Object, follow, log
 
 VERSION = os.environ.get("OPERATOR_VERSION", "1.6.0")
 GRAPHS, DCDS, DEPLOYMENTS, SERVICES = (
@@ -38,8 +37,8 @@ GRAPHS, DCDS, DEPLOYMENTS, SERVICES = (
 )
 FINALIZER = "nvidia.com/finalizer"
 CONFLICT = (
-    "failed to reconcile Dynamo components deployments: failed to sync the DynamoComponentDeployment: the object has been "
-    "modified; please apply your changes to the latest version and try again"
+    "failed to reconcile Dynamo components deployments: failed to sync the DynamoComponentDeployment: the object has "
+    "been modified; please apply your changes to the latest version and try again"
 )
 Key = tuple[str, str, str]  # "dgd" or "dcd", namespace, name
 
@@ -133,7 +132,8 @@ class Controller:
 
     # ---- loop --------------------------------------------------------------------------------------------------------
     def run(self) -> None:
-        for resource, selector in ((GRAPHS, ""), (DCDS, ""), (DEPLOYMENTS, render.OF_GRAPH), (SERVICES, render.OF_GRAPH)):
+        of_graph = render.OF_GRAPH
+        for resource, selector in ((GRAPHS, ""), (DCDS, ""), (DEPLOYMENTS, of_graph), (SERVICES, of_graph)):
 
             def listener(kind: str, obj: Object, resource: str = resource) -> None:
                 self.on_event(resource, kind, obj)
@@ -246,7 +246,7 @@ class Controller:
                 rendered["spec"]["replicas"] = self.roll(rendered, component, old[component["name"]])
             current[component["name"]] = self.write(DCDS, rendered)
 
-        if rolling and phase in ("Pending", "InProgress") and self.rolled(workers, current, old) or reverted:
+        if (rolling and phase in ("Pending", "InProgress") and self.rolled(workers, current, old)) or reverted:
             self.finish(dgd, generation, old)
             started = dgd["status"]["rollingUpdate"].get("startTime", now())
             names = [c["name"] for c in workers]
@@ -267,7 +267,8 @@ class Controller:
             labels = dcd["metadata"]["labels"]
             if (dcd["metadata"]["namespace"], labels[render.OF_GRAPH]) != (meta["namespace"], meta["name"]):
                 continue
-            if labels.get(render.WORKER_HASH, generation) != generation and not dcd["metadata"].get("deletionTimestamp"):
+            other = labels.get(render.WORKER_HASH, generation) != generation
+            if other and not dcd["metadata"].get("deletionTimestamp"):
                 found.setdefault(labels[render.COMPONENT], []).append(dcd)
         for dcds in found.values():
             dcds.sort(key=lambda d: d["metadata"]["creationTimestamp"])
@@ -315,7 +316,7 @@ class Controller:
         return all(status.dcd_gone(d) for dcds in old.values() for d in dcds)
 
     def progress(self, dgd: Object, generation: str) -> Object:
-        """The next status.rollingUpdate while one runs: Pending at first, then InProgress; a second change keeps its start."""
+        """status.rollingUpdate while one runs: Pending at first, then InProgress; a second change keeps its start."""
         before = dgd.get("status", {}).get("rollingUpdate", {})
         meta = dgd["metadata"]
         if before.get("phase") in ("Pending", "InProgress"):
@@ -379,4 +380,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

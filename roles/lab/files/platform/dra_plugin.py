@@ -1,8 +1,9 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The smallest DRA kubelet plugin: publishes channels as devices, and prepares every claim with nothing in it, so that a pod
-that claims a ComputeDomain channel starts. Runs on every node, with the node's /var/lib/kubelet mounted at the same path."""
+"""The smallest DRA kubelet plugin: publishes channels as devices, and prepares every claim with nothing in it, so that
+a pod that claims a ComputeDomain channel starts. Runs on every node, with the kubelet's plugin directories mounted at
+the same paths."""
 
 from __future__ import annotations
 
@@ -13,7 +14,6 @@ from concurrent import futures
 from typing import Any
 
 import grpc
-
 from kube import Api, ApiError, log
 
 DRIVER = "compute-domain.nvidia.com"
@@ -21,7 +21,7 @@ KUBELET = "/var/lib/kubelet"
 SOCKET = f"plugins/{DRIVER}/dra.sock"
 CHANNELS = 64
 
-# ---- protobuf by hand: messages here have length-delimited fields only ------------------------------------------------
+# ---- protobuf by hand: messages here have length-delimited fields only -----------------------------------------------
 
 
 def varint(number: int) -> bytes:

@@ -6,8 +6,8 @@ huggingface_hub 2.4.0 (`snapshot_download` by branch or commit, into a folder or
 
   hub.py PORT [HOST]          environment TOKENS: tokens that may read the gated repository, separated by spaces
 Tests tell it to misbehave, for one repository or, with `*`, for all:
-  /_mode/OWNER/NAME/MODE      ok, 401, 403, 404, 429, 500, 503 (every answer), truncate (shards end early; sizes promise the
-                              whole), slow/BYTES_PER_SECOND
+  /_mode/OWNER/NAME/MODE      ok, 401, 403, 404, 429, 500, 503 (every answer), truncate (shards end early, their
+                              whole size promised), slow/BYTES_PER_SECOND
   /_mode                      what is set;  /_mode/reset forgets it;  /_log: the requests so far
 """
 
@@ -65,7 +65,8 @@ class Repository:
     @cached_property
     def files(self) -> dict[str, bytes]:
         result = {name: json.dumps(document).encode() for name, document in mkmodel.documents().items()}
-        weights, total = {}, 0
+        weights: dict[str, str] = {}
+        total = 0
         for number in range(1, self.shards + 1):
             file = f"model-{number:05d}-of-{self.shards:05d}.safetensors"
             result[file], keys, size = shard(self.name, number)

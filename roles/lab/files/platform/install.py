@@ -1,8 +1,8 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Installs the lab's platform in a cluster: CRDs, the stand-in operator, the ComputeDomain controller with its DRA plugin,
-and the model hub. Runs on the controller. Progress goes to standard error; the last line on standard output is JSON:
+"""Installs the lab's platform in a cluster: CRDs, the stand-in operator, the ComputeDomain controller with its DRA
+plugin, and the model hub. Runs on the controller. Progress goes to standard error; the last line on standard output is JSON:
 {"changed": bool}. A second run changes nothing."""
 
 from __future__ import annotations
@@ -17,16 +17,26 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import podschema
 import yaml
 from kubernetes import client, config
 from kubernetes.dynamic import DynamicClient
 from kubernetes.dynamic.exceptions import NotFoundError, ResourceNotFoundError
 
-import podschema
-
 HERE = Path(__file__).resolve().parent
 MANAGER = "inferops-lab"
-PROGRAMS = ("kube", "admission", "render", "rollout", "status", "controller", "compute_domain", "dra_plugin", "hub", "provisioner")
+PROGRAMS = (
+    "kube",
+    "admission",
+    "render",
+    "rollout",
+    "status",
+    "controller",
+    "compute_domain",
+    "dra_plugin",
+    "hub",
+    "provisioner",
+)
 RUNTIMES = [r"nvcr\.io/nvidia/ai-dynamo/(vllm|sglang|tensorrtllm)-runtime:1\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?"]
 
 Object = dict[str, Any]
@@ -41,9 +51,15 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--kubeconfig", required=True)
     parser.add_argument("--context", help="default: the kubeconfig's current one")
     parser.add_argument("--image", required=True, help="the lab's runtime image, present on every node")
-    parser.add_argument("--crds", action="append", default=[], help="directory of definitions that replace ours; repeatable")
-    parser.add_argument("--known-image", action="append", default=[], help="one more image that the lab runs (regular expression)")
-    parser.add_argument("--hub-token", action="append", default=[], help="token that opens the gated repository; repeatable")
+    parser.add_argument(
+        "--crds", action="append", default=[], help="directory of definitions that replace ours; repeatable"
+    )
+    parser.add_argument(
+        "--known-image", action="append", default=[], help="one more image that the lab runs (regular expression)"
+    )
+    parser.add_argument(
+        "--hub-token", action="append", default=[], help="token that opens the gated repository; repeatable"
+    )
     parser.add_argument("--operator-version", default="1.6.0")
     parser.add_argument("--status-delay", default="0.1", help="seconds from a new generation to its first status")
     parser.add_argument("--timeout", type=float, default=300)
@@ -92,7 +108,9 @@ class Cluster:
         self.changed = False
 
     def schemas(self) -> dict[str, Any]:
-        answer = self.dynamic.request("GET", "/openapi/v3/apis/apps/v1", header_params={"Accept": "application/json"}, serialize=False)
+        answer = self.dynamic.request(
+            "GET", "/openapi/v3/apis/apps/v1", header_params={"Accept": "application/json"}, serialize=False
+        )
         result: dict[str, Any] = json.loads(answer.data)["components"]["schemas"]
         return result
 
@@ -116,7 +134,9 @@ class Cluster:
         live = resource.get(name=meta["name"], namespace=meta.get("namespace")).to_dict()
         status = live.get("status") or {}
         if obj["kind"] == "CustomResourceDefinition":
-            established = any(c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or [])
+            established = any(
+                c["type"] == "Established" and c["status"] == "True" for c in status.get("conditions") or []
+            )
             return "" if established else "not established"
         if status.get("observedGeneration", 0) < live["metadata"]["generation"]:
             return "not seen yet"

@@ -53,9 +53,11 @@ class Api:
         token = (ACCOUNT / "token").read_text(encoding="ascii")  # rotated by the kubelet
         return {"Authorization": f"Bearer {token}", "Content-Type": content_type, "Accept": "application/json"}
 
-    def call(self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str) -> Any:
+    def call(
+        self, method: str, path: str, body: Any = None, content_type: str = "application/json", **query: str
+    ) -> Any:
         url = path + ("?" + urllib.parse.urlencode(query) if query else "")
-        # As the server itself writes JSON: a field of raw JSON in an immutable spec would otherwise differ from itself after a patch.
+        # As the server itself writes it: raw JSON in an immutable spec would otherwise differ from itself after a patch
         data = None if body is None else json.dumps(body, sort_keys=True, separators=(",", ":"))
         for attempt in (1, 2):
             if getattr(self.local, "connection", None) is None:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Puts the cluster's own schemas into our CRDs. Pure functions.
 
-A CRD file says `{$ref: PodTemplateSpec}`; the definition that the API server publishes under /openapi/v3/apis/apps/v1 is
-made structural and put in its place: so an unknown field of a pod is refused here as by the real definition."""
+A CRD file says `{$ref: PodTemplateSpec}`; the definition that the API server publishes under /openapi/v3/apis/apps/v1
+is made structural and put in its place: so an unknown field of a pod is refused here as by the real definition."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ CORE = "io.k8s.api.core.v1."
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 EITHER: Schema = {"anyOf": [{"type": "integer"}, {"type": "string"}], "x-kubernetes-int-or-string": True}
 KNOWN: dict[str, Schema] = {
     QUANTITY: {
         **EITHER,
-        "pattern": r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$",
+        "pattern": rf"^(\+|-)?{NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{NUMBER}))?$",
     },
     INT_OR_STRING: EITHER,
 }

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the operator makes of one DynamoGraphDeployment (DGD): component deployments (DCD), Deployments, Services and
-the discovery account. Pure functions on plain dictionaries; names, labels and environment are those of the real operator
-on its component pathway (chart 1.5.0, observed)."""
+the discovery account. Pure functions on plain dictionaries; names, labels and environment are those of the real
+operator on its component pathway (chart 1.5.0, observed)."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ def discovery(dgd: Object) -> list[tuple[str, Object]]:
     ]
 
     def metadata(name: str) -> Object:
-        return {"name": name, "namespace": meta["namespace"], "labels": {OF_GRAPH: meta["name"]}, "ownerReferences": owner(dgd)}
+        place = {"name": name, "namespace": meta["namespace"]}
+        return {**place, "labels": {OF_GRAPH: meta["name"]}, "ownerReferences": owner(dgd)}
 
     return [
         ("api/v1/serviceaccounts", {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": metadata(base)}),

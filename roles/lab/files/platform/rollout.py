@@ -27,7 +27,7 @@ def amount(value: str, desired: int, up: bool) -> int:
 
 
 def room(notes: dict[str, str], desired: int) -> tuple[int, int]:
-    """(surge, unavailable) in replicas, from a pod template's annotations. Both 0 would stand still: surge is 1 then."""
+    """(surge, unavailable) in replicas from a pod template's annotations. Both 0 would stand still: then surge is 1."""
     surge = amount(notes.get(MAX_SURGE, "25%"), desired, up=True)
     unavailable = amount(notes.get(MAX_UNAVAILABLE, "25%"), desired, up=False)
     return (surge, unavailable) if surge or unavailable else (1, 0)

@@ -15,7 +15,7 @@ COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
 
 def condition(kind: str, status: str, reason: str, message: str, generation: int, old: Object, now: str) -> Object:
     """lastTransitionTime moves only when the status flips."""
-    before = next((c for c in old.get("conditions", []) if c["type"] == kind), {})
+    before: Object = next((c for c in old.get("conditions", []) if c["type"] == kind), {})
     since = before["lastTransitionTime"] if before.get("status") == status else now
     return {
         "type": kind,
@@ -108,7 +108,8 @@ def complaint(dcd: Object) -> str:
     name = dcd["metadata"]["name"]
     if not processed(dcd):
         observed = dcd.get("status", {}).get("observedGeneration", 0)
-        return f"{name}: spec not yet processed: generation={dcd['metadata']['generation']}, observedGeneration={observed}"
+        wanted = dcd["metadata"]["generation"]
+        return f"{name}: spec not yet processed: generation={wanted}, observedGeneration={observed}"
     return "" if dcd_ready(dcd) else f"{name}: Component deployment not ready - Available condition not true"
 
 
@@ -131,7 +132,9 @@ def component_status(current: Object, old: list[Object], steady: bool) -> Object
     }
 
 
-def dgd_status(dgd: Object, current: dict[str, Object], old: dict[str, list[Object]], rolling: Object | None, now: str) -> Object:
+def dgd_status(
+    dgd: Object, current: dict[str, Object], old: dict[str, list[Object]], rolling: Object | None, now: str
+) -> Object:
     """current: component name -> its DCD of this generation; old: those of earlier ones that the rollout still counts.
     rolling: the new status.rollingUpdate, None to leave that field as it is."""
     before, generation = dgd.get("status", {}), dgd["metadata"]["generation"]
@@ -139,7 +142,8 @@ def dgd_status(dgd: Object, current: dict[str, Object], old: dict[str, list[Obje
     if rolling is not None:
         status["rollingUpdate"] = rolling
     active = status.get("rollingUpdate", {}).get("phase") in ("Pending", "InProgress")
-    complaints = [text for text in (complaint(d) for d in sorted(current.values(), key=lambda d: d["metadata"]["name"])) if text]
+    ordered = sorted(current.values(), key=lambda d: str(d["metadata"]["name"]))
+    complaints = [text for text in map(complaint, ordered) if text]
     if active:
         state, flag, reason, message = "pending", "False", "rolling_update_in_progress", "Rolling update in progress"
     elif complaints:
