@@ -13,8 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     GPU,
@@ -30,7 +29,6 @@ FRAMEWORKS = ("vllm", "sglang", "trtllm")
 SUPPORTING = {"ConfigMap": "v1", "ComputeDomain": "resource.nvidia.com/v1beta1"}
 _GPU_NAME = re.compile(r"[a-z]{1,2}\d{2,3}[a-z]?\Z")
 _VARIABLE = re.compile(r"\$\(([^)]+)\)")
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -106,8 +104,8 @@ def resolve(name: str, catalog: Mapping[str, str]) -> str:
 def _deployment_names(directory: str) -> set[str]:
     try:
         with open(os.path.join(directory, MANIFESTS), encoding="utf-8") as stream:
-            documents = list(yaml.load_all(stream, Loader=_Loader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+            documents = _yaml.load_all(stream)
+    except (OSError, UnicodeDecodeError, _yaml.NotYaml):
         return set()  # a broken recipe must not spoil the name of another one; it is explained when it is asked for
     return {
         str((document.get("metadata") or {}).get("name", "")).lower()
@@ -123,13 +121,10 @@ def load_yaml(path: str) -> list[Any]:
     """
     try:
         with open(path, encoding="utf-8") as stream:
-            return [document for document in yaml.load_all(stream, Loader=_Loader) if document is not None]
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else path
-        raise DynamoError(
-            f"{where}: not readable as YAML: {getattr(error, 'problem', None) or error}", "RECIPE"
-        ) from error
+            return [document for document in _yaml.load_all(stream) if document is not None]
+    except _yaml.NotYaml as error:
+        where = f"{path}:{error.line}" if error.line else path
+        raise DynamoError(f"{where}: not readable as YAML: {error.problem}", "RECIPE") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DynamoError(f"{path}: not readable: {error}", "RECIPE") from error
 

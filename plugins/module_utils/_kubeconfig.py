@@ -9,11 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(kubeconfig: Any, variable: str) -> dict[str, Any]:
@@ -34,12 +31,13 @@ def load(kubeconfig: Any, variable: str) -> dict[str, Any]:
     for path in present:
         try:
             with open(path, encoding="utf-8") as stream:
-                part = yaml.load(stream, Loader=_Loader)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+                documents = _yaml.load_all(stream)
+        except (OSError, UnicodeDecodeError, _yaml.NotYaml) as error:
             # the error of a YAML parser quotes the file, which holds credentials
             raise DynamoError(
                 f"{variable}: {path} is not readable as a kubeconfig ({type(error).__name__}).", "NO_CLUSTER"
             ) from None
+        part = documents[0] if len(documents) == 1 else None
         if not isinstance(part, dict):
             raise DynamoError(f"{variable}: {path} is not a kubeconfig.", "NO_CLUSTER")
         for key in ("contexts", "clusters"):
