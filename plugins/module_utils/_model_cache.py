@@ -109,7 +109,7 @@ def _content(spec: Mapping[str, Any], live: Manifest | None) -> str:
     if any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions):
         return f"{digest}-after-{live['metadata'].get('uid', '')[:8]}"
     said = str((live["metadata"].get("annotations") or {}).get(CONTENT) or "")
-    return said if said.split("-")[0] == digest else digest
+    return said if said.partition("-")[0] == digest else digest
 
 
 def _env(release: Mapping[str, Any], options: Mapping[str, Any]) -> list[dict[str, Any]]:

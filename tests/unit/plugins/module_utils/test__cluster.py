@@ -132,7 +132,7 @@ def test_get(api: FakeApi, cluster: Cluster) -> None:
     assert cluster.get("v1", "ConfigMap", "greeting", "absent") is None
     api.add(CONFIG_MAP)
     found = cluster.get("v1", "ConfigMap", "greeting", "llm")
-    assert found is not None and found["data"] == {"text": "hello"} and type(found) is dict
+    assert found is not None and found["data"] == {"text": "hello"} and found.__class__ is dict
     error = fails("API_ABSENT", cluster.get, "resource.nvidia.com/v1beta1", "ComputeDomain", "x", "llm")
     assert "ComputeDomain resource.nvidia.com/v1beta1" in str(error)
     fails("BAD_MANIFEST", cluster.get, "v1", "ConfigMap", "greeting")
