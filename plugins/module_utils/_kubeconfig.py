@@ -68,3 +68,19 @@ def cluster_of(config: Mapping[str, Any], context: str | None, variable: str) ->
     if not server:
         raise DynamoError(f"context {wanted} names no cluster with a server.", "NO_CLUSTER", f"There is: {names}.")
     return {"context": wanted, "server": server, "namespace": str(chosen.get("namespace") or "")}
+
+
+def context_of(spec: Mapping[str, Any], default: str) -> str:
+    """The context that a client will use, "" without a kubeconfig.
+
+    :param spec: the authentication options as kubernetes.core takes them from parameters and environment.
+    :param default: path of the kubeconfig that is read when nothing is said.
+    :raises DynamoError: NO_CLUSTER: no such file or context.
+    """
+    source, context = spec.get("kubeconfig"), spec.get("context")
+    if spec.get("host") and (spec.get("api_key") or spec.get("username") or spec.get("cert_file")):
+        return ""
+    if not source and not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return "in-cluster"
+    variable = "dynamo_kubeconfig" if source else "the default kubeconfig"
+    return cluster_of(load(source or default, variable), context, variable)["context"]
