@@ -37,7 +37,7 @@ lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog 
 	@tools/lint.sh
 
 unit: python ## unit tests with branch coverage of module_utils
-	@PYTHONPATH=collections python -m pytest -q tests/unit
+	@PYTHONPATH=collections python -m pytest -q --cov --cov-report=term tests/unit
 
 sanity: python ## ansible-test sanity and units
 	@tools/sanity.sh
