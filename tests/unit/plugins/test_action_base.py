@@ -1,7 +1,10 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The base of our actions in real ansible-playbook runs against a loopback API: both ways agree, no secret is shown."""
+"""The base of our actions in a real ansible-playbook against a loopback API: both ways agree, no secret is shown.
+
+It is one run for all tests, since most of the time goes into starting ansible and its modules.
+"""
 
 from __future__ import annotations
 
@@ -10,13 +13,14 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 import pytest
 import yaml
+from ansible.parsing.vault import VaultLib, VaultSecret
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _run
 from ansible_collections.inferops.dynamo.tests.unit.plugins.fake_api import FakeApi, kubeconfig, serve, status
@@ -40,68 +44,7 @@ def secret(name: str) -> dict[str, Any]:
     return {"apiVersion": "v1", "kind": "Secret", "metadata": meta, "data": {"HF_TOKEN": "{{ token | b64encode }}"}}
 
 
-class Playbook:
-    """Runs tasks on host `c1` at -vvvv --diff; results are read back from files."""
-
-    def __init__(self, folder: Path, api: FakeApi) -> None:
-        self.folder = folder
-        self.api = api
-        local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
-        hosts = {"all": {"hosts": {"c1": {}, "other": {}}, "vars": local}}
-        (folder / "hosts.yml").write_text(yaml.safe_dump(hosts))
-        (folder / "secrets.yml").write_text(yaml.safe_dump({"token": MARK}))
-        (folder / "files").mkdir()
-        (folder / "files" / "kube.json").write_text(json.dumps(kubeconfig(api.url)))
-
-    def run(self, tasks: list[dict[str, Any]], *options: str) -> tuple[str, dict[str, str], dict[str, Any]]:
-        """(all output, output of each task by name, result of each task by name)"""
-        kept = {number: task for number, task in enumerate(tasks) if "block" not in task}
-        plays = [
-            {**t, "ignore_errors": True, **({"register": f"r{n}"} if n in kept else {})} for n, t in enumerate(tasks)
-        ]
-        found = ", ".join(f"'{number}': r{number}" for number in kept)
-        target = {"dest": str(self.folder / "results.json"), "mode": "0600"}
-        keep = {
-            "name": "Keep the results",
-            "ansible.builtin.copy": {"content": "{{ {" + found + "} | to_json }}", **target},
-            "check_mode": False,
-            "no_log": True,
-        }
-        defaults = {"group/inferops.dynamo.all": {"kubeconfig": "kube.json"}}
-        play = {"hosts": "c1", "gather_facts": False, "module_defaults": defaults, "tasks": [*plays, keep]}
-        (self.folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
-        environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
-        environment |= {
-            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
-            "ANSIBLE_LOCAL_TEMP": str(self.folder / "tmp"),
-            "ANSIBLE_NOCOLOR": "1",
-            "KUBECONFIG": str(self.folder / "no-kubeconfig"),
-        }
-        done = subprocess.run(
-            [
-                *(sys.executable, "-m", "ansible", "playbook", "-vvvv", "--diff", *options),
-                *("-i", "hosts.yml", "-e", "@secrets.yml", "play.yml"),
-            ],
-            cwd=self.folder,
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=300,
-            check=False,
-        )
-        output = done.stdout + done.stderr
-        assert done.returncode == 0, output[-4000:]
-        parts = {part.split("]", 1)[0]: part for part in done.stdout.split("\nTASK [")[1:]}
-        results = json.loads((self.folder / "results.json").read_text())
-        results = {task["name"]: results[str(number)] for number, task in kept.items()}
-        return output, parts, results
-
-
-@pytest.fixture
-def playbook(tmp_path: Path) -> Iterator[Playbook]:
-    with serve(FakeApi()) as api:
-        api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "llm"}})
-        yield Playbook(tmp_path, api)
+Tasks = list[dict[str, Any]]
 
 
 def manifests(
@@ -117,110 +60,191 @@ def in_role(name: str, **options: Any) -> dict[str, Any]:
     return {"name": f"{name}, rescued", "block": [include], "rescue": [rescue]}
 
 
-def common(result: dict[str, Any]) -> dict[str, Any]:
-    keys = ("changed", "failed", "objects", "diff", "msg", "code", "hint")
-    return {key: result.get(key) for key in keys}
-
-
-def test_action_and_module_agree(playbook: Playbook) -> None:
-    url = kubeconfig(playbook.api.url)
+def both_ways(url: str) -> Tasks:
+    options = {"kubeconfig": kubeconfig(url)}
     changed = {**CONFIG_MAP, "data": {"text": "bye"}}
-    tasks = []
+    tasks: Tasks = []
     for way, keywords in (("action", {}), ("delegated", {"delegate_to": "other"})):
-        options = {"kubeconfig": url}
         tasks += [
             manifests(f"{way}: create", [CONFIG_MAP], keywords, **options),
             manifests(f"{way}: check", [changed], {**keywords, "check_mode": True}, **options),
             manifests(f"{way}: error", [{"kind": "x"}], keywords, **options),
             manifests(f"{way}: remove", [CONFIG_MAP], keywords, state="absent", **options),
         ]
-    tasks += [
-        manifests("async", [CONFIG_MAP], {"async": 60, "poll": 1}, kubeconfig=url),
-        manifests("become", [CONFIG_MAP], {"become": True, "become_method": "ansible.builtin.su"}, kubeconfig=url),
+    return [
+        *tasks,
+        manifests("async", [CONFIG_MAP], {"async": 60, "poll": 1}, **options),
+        manifests("become", [CONFIG_MAP], {"become": True, "become_method": "ansible.builtin.su"}, **options),
     ]
-    _output, parts, results = playbook.run(tasks)
-    for step in ("create", "check", "error", "remove"):
-        assert common(results[f"action: {step}"]) == common(results[f"delegated: {step}"]), step
-        assert RAN_MODULE not in parts[f"action: {step}"] and RAN_MODULE in parts[f"delegated: {step}"]
-    assert results["action: create"]["diff"] and results["action: check"]["changed"]
-    assert results["action: error"]["code"] == "BAD_MANIFEST"
-    assert "async_wrapper" in parts["async"] and results["async"]["objects"][0]["action"] == "created"
-    assert RAN_MODULE in parts["become"]
-    assert "c1: ConfigMap llm/greeting created" in parts["action: create"]
 
 
-def test_environment_and_kubeconfig_lookup(playbook: Playbook) -> None:
-    environment = {"environment": {"KUBECONFIG": str(playbook.folder / "files" / "kube.json")}}
-    auth = {"environment": {"K8S_AUTH_HOST": playbook.api.url, "K8S_AUTH_API_KEY": MARK}}
-    output, _parts, results = playbook.run(
-        [
-            manifests("from files", [CONFIG_MAP]),
-            manifests("from KUBECONFIG", [CONFIG_MAP], environment, kubeconfig="{{ omit }}"),
-            manifests(
-                "from KUBECONFIG as a module",
-                [CONFIG_MAP],
-                {**environment, "delegate_to": "other"},
-                kubeconfig="{{ omit }}",
-            ),
-            manifests("from K8S_AUTH", [CONFIG_MAP], auth, kubeconfig="{{ omit }}"),
-            manifests("environment is gone", [CONFIG_MAP], kubeconfig="{{ omit }}"),
-            manifests("no such file", [CONFIG_MAP], kubeconfig="absent.json"),
-            manifests("no such context", [CONFIG_MAP], context="absent"),
-        ],
-        "--check",
-    )
-    for name in ("from files", "from KUBECONFIG", "from KUBECONFIG as a module", "from K8S_AUTH"):
-        assert results[name].get("objects"), results[name]
-    for name in ("environment is gone", "no such file", "no such context"):
-        assert results[name]["code"] == "NO_CLUSTER" and "\n" not in results[name]["msg"], results[name]
-    assert "absent.json" in results["no such file"]["msg"]
-    assert f"Bearer {MARK}" in [h.get("authorization") for h in playbook.api.headers]
-    assert MARK not in output
+def places_of_the_kubeconfig(url: str, folder: Path) -> Tasks:
+    environment = {"environment": {"KUBECONFIG": str(folder / "files" / "kube.json")}}
+    auth = {"environment": {"K8S_AUTH_HOST": url, "K8S_AUTH_API_KEY": f"{MARK}-env"}}
+    module = {**environment, "delegate_to": "other"}
+    tasks = [
+        manifests("from files", [CONFIG_MAP]),
+        manifests("vaulted", [CONFIG_MAP], kubeconfig="vaulted.json"),
+        manifests("from KUBECONFIG", [CONFIG_MAP], environment, kubeconfig="{{ omit }}"),
+        manifests("from KUBECONFIG as a module", [CONFIG_MAP], module, kubeconfig="{{ omit }}"),
+        manifests("from K8S_AUTH", [CONFIG_MAP], auth, kubeconfig="{{ omit }}"),
+        manifests("environment is gone", [CONFIG_MAP], kubeconfig="{{ omit }}"),
+        manifests("no such file", [CONFIG_MAP], kubeconfig="absent.json"),
+        manifests("no such context", [CONFIG_MAP], context="absent"),
+    ]
+    return [{**task, "check_mode": True} for task in tasks]
 
 
-def test_vaulted_kubeconfig(playbook: Playbook) -> None:
-    (playbook.folder / "password").write_text("x")
-    encrypt = ["encrypt", "--vault-password-file", "password", "files/kube.json"]
-    command = [sys.executable, "-m", "ansible", "vault", *encrypt]
-    subprocess.run(command, cwd=playbook.folder, check=True, capture_output=True)
-    results = playbook.run([manifests("vaulted", [CONFIG_MAP])], "--vault-password-file", "password")[2]
-    assert results["vaulted"]["objects"][0]["action"] == "created"
-
-
-def test_marked_token_is_never_shown(playbook: Playbook) -> None:
-    api = playbook.api
-    api.answers["PATCH", "api/v1/namespaces/llm/secrets/echo"] = status(
-        422, f"the value {MARK} ({base64.b64encode(MARK.encode()).decode()}, {quote(MARK, safe='')}) is refused"
-    )
-    foreign = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "foreign", "namespace": "llm"}}
-    api.add({**foreign, "data": {"HF_TOKEN": base64.b64encode(MARK.encode()).decode()}})
+def with_the_marked_token(url: str) -> Tasks:
     release = {"namespace": "llm", "secret": {"name": "hf-token-secret", "key": "HF_TOKEN"}}
     elsewhere = {"delegate_to": "other"}
-    auth: dict[str, Any] = {"kubeconfig": "{{ omit }}", "host": api.url, "api_key": "{{ token }}"}
-    user = kubeconfig(api.url, "{{ token }}")
-    output, parts, results = playbook.run(
-        [
-            manifests("create", [secret("s")]),
-            manifests("in a label", [{**CONFIG_MAP, "data": {"text": "{{ token }}"}}, secret("u")]),
-            manifests("echoed", [secret("echo")]),
-            manifests("echoed to a module", [secret("echo")], elsewhere),
-            manifests("foreign", [secret("foreign")]),
-            manifests("key", [CONFIG_MAP], context="absent", **auth),
-            manifests("wrong option", [CONFIG_MAP], wait="{{ token }}", **auth),
-            manifests("wrong option of a module", [CONFIG_MAP], elsewhere, wait="soon", **auth),
-            manifests("unknown option", [CONFIG_MAP], wibble="{{ token }}", **auth),
-            manifests("wrong definitions", ["{{ token }}"], **auth),
-            manifests("user of a kubeconfig", [CONFIG_MAP], kubeconfig=user, context="absent"),
-            manifests("user for a module", [CONFIG_MAP], elsewhere, kubeconfig=user),
-            in_role("role", hf_secret_release=release, dynamo_hf_token="{{ token }}"),
-            in_role("role with a wrong release", hf_secret_release="{{ token }}x", dynamo_hf_token="{{ token }}"),
+    auth: dict[str, Any] = {"kubeconfig": "{{ omit }}", "host": url, "api_key": "{{ token }}"}
+    user = kubeconfig(url, "{{ token }}")
+    return [
+        manifests("create", [secret("s")]),
+        manifests("in a label", [{**CONFIG_MAP, "data": {"text": "{{ token }}"}}, secret("u")]),
+        manifests("echoed", [secret("echo")]),
+        manifests("echoed to a module", [secret("echo")], elsewhere),
+        manifests("foreign", [secret("foreign")]),
+        manifests("key", [CONFIG_MAP], context="absent", **auth),
+        manifests("wrong option", [CONFIG_MAP], wait="{{ token }}", **auth),
+        manifests("wrong option of a module", [CONFIG_MAP], elsewhere, wait="soon", **auth),
+        manifests("unknown option", [CONFIG_MAP], wibble="{{ token }}", **auth),
+        manifests("wrong definitions", ["{{ token }}"], **auth),
+        manifests("user of a kubeconfig", [CONFIG_MAP], kubeconfig=user, context="absent"),
+        manifests("user for a module", [CONFIG_MAP], elsewhere, kubeconfig=user),
+        in_role("role", hf_secret_release=release, dynamo_hf_token="{{ token }}"),
+        in_role("role with a wrong release", hf_secret_release="{{ token }}x", dynamo_hf_token="{{ token }}"),
+    ]
+
+
+def write_files(folder: Path, url: str) -> None:
+    local = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable}
+    hosts = {"all": {"hosts": {"c1": {}, "other": {}}, "vars": local}}
+    config = json.dumps(kubeconfig(url))
+    (folder / "hosts.yml").write_text(yaml.safe_dump(hosts))
+    (folder / "secrets.yml").write_text(yaml.safe_dump({"token": MARK}))
+    (folder / "password").write_text("x")
+    (folder / "files").mkdir()
+    (folder / "files" / "kube.json").write_text(config)
+    vault = VaultLib([("default", VaultSecret(b"x"))])
+    (folder / "files" / "vaulted.json").write_bytes(vault.encrypt(config))
+
+
+def write_play(folder: Path, tasks: Tasks) -> dict[int, str]:
+    """Every failure is ignored, every result is kept in a file; {number: name} of the tasks that have one."""
+    kept = {number: str(task["name"]) for number, task in enumerate(tasks) if "block" not in task}
+    shown = [{**t, "ignore_errors": True, **({"register": f"r{n}"} if n in kept else {})} for n, t in enumerate(tasks)]
+    found = ", ".join(f"'{number}': r{number}" for number in kept)
+    target = {"dest": str(folder / "results.json"), "mode": "0600"}
+    keep = {
+        "name": "Keep the results",
+        "ansible.builtin.copy": {"content": "{{ {" + found + "} | to_json }}", **target},
+        "no_log": True,
+    }
+    defaults = {"group/inferops.dynamo.all": {"kubeconfig": "kube.json"}}
+    play = {"hosts": "c1", "gather_facts": False, "module_defaults": defaults, "tasks": [*shown, keep]}
+    (folder / "play.yml").write_text(yaml.safe_dump([play], sort_keys=False))
+    return kept
+
+
+@dataclass
+class Ran:
+    """output: all of it, at -vvvv --diff. parts: the output of each task by its name; results: likewise."""
+
+    api: FakeApi
+    output: str
+    parts: dict[str, str]
+    results: dict[str, dict[str, Any]]
+
+    def codes(self, tasks: Tasks) -> dict[str, Any]:
+        """Codes of those of these tasks that failed."""
+        results = {task["name"]: self.results.get(task["name"], {}) for task in tasks}
+        return {name: result.get("code") for name, result in results.items() if result.get("failed")}
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
+    folder = tmp_path_factory.mktemp("playbook")
+    with serve(FakeApi()) as api:
+        api.add({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "llm"}})
+        api.answers["PATCH", "api/v1/namespaces/llm/secrets/echo"] = status(
+            422, f"the value {MARK} ({base64.b64encode(MARK.encode()).decode()}, {quote(MARK, safe='')}) is refused"
+        )
+        foreign = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "foreign", "namespace": "llm"}}
+        api.add({**foreign, "data": {"HF_TOKEN": base64.b64encode(MARK.encode()).decode()}})
+        write_files(folder, api.url)
+        tasks = [
+            *both_ways(api.url),
+            *places_of_the_kubeconfig(api.url, folder),
+            *with_the_marked_token(api.url),
         ]
-    )
+        kept = write_play(folder, tasks)
+        environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
+        environment |= {
+            "ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS),
+            "ANSIBLE_LOCAL_TEMP": str(folder / "tmp"),
+            "ANSIBLE_NOCOLOR": "1",
+            "KUBECONFIG": str(folder / "no-kubeconfig"),
+        }
+        command = [sys.executable, "-m", "ansible", "playbook", "-vvvv", "--diff", "--vault-password-file", "password"]
+        command += ["-i", "hosts.yml", "-e", "@secrets.yml", "play.yml"]
+        options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
+        done = subprocess.run(command, cwd=folder, env=environment, check=False, **options)
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output[-4000:]
+    parts = {part.split("]", 1)[0]: part for part in done.stdout.split("\nTASK [")[1:]}
+    results = json.loads((folder / "results.json").read_text())
+    return Ran(api, output, parts, {name: results[str(number)] for number, name in kept.items()})
+
+
+def common(result: dict[str, Any]) -> dict[str, Any]:
+    keys = ("changed", "failed", "objects", "diff", "msg", "code", "hint")
+    return {key: result.get(key) for key in keys}
+
+
+@pytest.mark.parametrize("step", ["create", "check", "error", "remove"])
+def test_action_and_module_agree(ran: Ran, step: str) -> None:
+    assert common(ran.results[f"action: {step}"]) == common(ran.results[f"delegated: {step}"])
+    assert RAN_MODULE not in ran.parts[f"action: {step}"] and RAN_MODULE in ran.parts[f"delegated: {step}"]
+
+
+def test_action_shows_what_it_does(ran: Ran) -> None:
+    results = ran.results
+    assert results["action: create"]["diff"] and results["action: check"]["changed"]
+    assert results["action: error"]["code"] == "BAD_MANIFEST"
+    assert "c1: ConfigMap llm/greeting created" in ran.parts["action: create"]
+
+
+def test_what_only_a_module_can_do(ran: Ran) -> None:
+    assert "async_wrapper" in ran.parts["async"] and ran.results["async"]["objects"][0]["action"] == "created"
+    assert RAN_MODULE in ran.parts["become"]
+
+
+@pytest.mark.parametrize(
+    "name", ["from files", "vaulted", "from KUBECONFIG", "from KUBECONFIG as a module", "from K8S_AUTH"]
+)
+def test_kubeconfig_is_found(ran: Ran, name: str) -> None:
+    assert ran.results[name].get("objects"), ran.results[name]
+
+
+@pytest.mark.parametrize("name", ["environment is gone", "no such file", "no such context"])
+def test_kubeconfig_is_not_found(ran: Ran, name: str) -> None:
+    result = ran.results[name]
+    assert result["code"] == "NO_CLUSTER" and "\n" not in result["msg"], result
+    assert name != "no such file" or "absent.json" in result["msg"]
+
+
+def test_environment_brings_the_key(ran: Ran) -> None:
+    assert f"Bearer {MARK}-env" in [headers.get("authorization") for headers in ran.api.headers]
+
+
+def test_marked_token_is_never_shown(ran: Ran) -> None:
     for mark in MARKS:
-        assert mark not in output, [name for name, part in parts.items() if mark in part]
-    assert api.objects["Secret", "llm", "s"]["data"] == api.objects["Secret", "llm", "hf-token-secret"]["data"]
-    codes = {name: result.get("code") for name, result in results.items() if result.get("failed")}
-    assert codes == {
+        assert mark not in ran.output, [name for name, part in ran.parts.items() if mark in part]
+    objects = ran.api.objects
+    assert objects["Secret", "llm", "s"]["data"] == objects["Secret", "llm", "hf-token-secret"]["data"]
+    assert ran.codes(with_the_marked_token("")) == {
         "echoed": "REFUSED",
         "echoed to a module": "REFUSED",
         "foreign": "NOT_OURS",
@@ -230,4 +254,4 @@ def test_marked_token_is_never_shown(playbook: Playbook) -> None:
         "wrong definitions": "BAD_OPTION",
         "user of a kubeconfig": "NO_CLUSTER",
     }
-    assert "Validating arguments" in output and "echoed" in parts
+    assert "Validating arguments" in ran.output and "echoed" in ran.parts
