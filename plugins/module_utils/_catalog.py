@@ -20,6 +20,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     GPU,
     HEX40,
     Manifest,
+    check_component,
     graph,
     main_container,
     workers_of,
@@ -206,25 +207,8 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
     if not isinstance(components, list) or not components:
         raise wrong("spec.components must be a list with at least one component")
     for component in components:
-        _check_component(component, wrong)
+        check_component(component, wrong)
     return [*sorted(support, key=lambda manifest: manifest["kind"] != "ConfigMap"), graphs[0]]
-
-
-def _check_component(component: Any, wrong: Any) -> None:
-    name = component.get("name") if isinstance(component, dict) else None
-    if not isinstance(name, str):
-        raise wrong("a component has no name")
-    containers = ((component.get("podTemplate") or {}).get("spec") or {}).get("containers") or []
-    main = [container for container in containers if isinstance(container, dict) and container.get("name") == "main"]
-    if len(main) != 1 or not isinstance(main[0].get("image"), str):
-        raise wrong(f"component {name} needs one container main with an image")
-    for item in [*(main[0].get("command") or []), *(main[0].get("args") or [])]:
-        if not isinstance(item, str):
-            raise wrong(f"component {name}: argument {item!r} is not a text; quote it")
-    for entry in main[0].get("env") or []:
-        for key in ("name", "value"):
-            if not isinstance(entry.get(key, ""), str):
-                raise wrong(f"component {name}: {key} {entry[key]!r} of a variable is not a text; quote it")
 
 
 def derive(manifests: list[Manifest], target: str) -> tuple[dict[str, Any], list[str]]:

@@ -225,6 +225,23 @@ class _Preflight:
 
     def look_at_models(self) -> None:
         wanted = self.release["claim"]
+        records = _plan.proven(self.config_maps, wanted, self.look_at_cache())
+        token = self.look_at_secret()
+        answers = self.pin(records, token)
+        for model in self.release["models"]:
+            if model["commit"] and _plan.record_of(model, records):
+                continue
+            at = model["commit"][:12] or "an unknown commit"
+            self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
+            answer = answers.get(model["id"]) or self.ask(model, token)
+            for key in ("files", "bytes", "gated"):
+                model[key] = answer[key] if model.get(key) is None else model[key]
+
+    def look_at_cache(self) -> str | None:
+        """What tells the cache from another of its name: the uid of the claim. A volume of the binding is its own."""
+        wanted = self.release["claim"]
+        if wanted.get("volume"):
+            return str(wanted["name"])
         unknown: dict[str, Any] | None = {"metadata": {}}
         live = self.readable(lambda: self.get("v1", "PersistentVolumeClaim", wanted["name"]), unknown)
         classes: list[dict[str, Any]] = []
@@ -235,17 +252,7 @@ class _Preflight:
                 volumes = self.listed("v1", "PersistentVolume")
         if live is not unknown:
             self.findings.append(_findings.claim(live, wanted, self.namespace, classes, volumes))
-        token = self.look_at_secret()
-        records = _plan.proven(self.config_maps, wanted, live["metadata"].get("uid") if live else None)
-        answers = self.pin(records, token)
-        for model in self.release["models"]:
-            if model["commit"] and _plan.record_of(model, records):
-                continue
-            at = model["commit"][:12] or "an unknown commit"
-            self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
-            answer = answers.get(model["id"]) or self.ask(model, token)
-            for key in ("files", "bytes", "gated"):
-                model[key] = answer[key] if model.get(key) is None else model[key]
+        return live["metadata"].get("uid") if live else None
 
     def look_at_secret(self) -> str | None:
         """The token for the hub: a foreign Secret's, else the inventory's, else that of a Secret of ours."""

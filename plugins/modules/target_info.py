@@ -74,7 +74,7 @@ options:
     default: []
   binding:
     description:
-      - What is true of this cluster. The README of role target lists the keys.
+      - What is true of this cluster. The inventory page of the documentation lists the keys.
     type: dict
     default: {}
   commits:
@@ -144,6 +144,16 @@ options:
     type: str
     choices: [component, grove]
     default: component
+  release_name:
+    description:
+      - Name of the deployment, in place of the recipe's.
+    type: str
+    default: ""
+  synthetic_acceptance:
+    description:
+      - Accept drafts at a fixed rate, for benchmarks only.
+    type: bool
+    default: false
   surge_room:
     description:
       - The cluster has free GPUs for a second worker during an update.
@@ -246,6 +256,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "worker_liveness": {"type": "str", "choices": ["recipe", "vendor"], "default": "recipe"},
     "trtllm_health_check": {"type": "bool", "default": False},
     "pathway": {"type": "str", "choices": ["component", "grove"], "default": "component"},
+    "release_name": {"type": "str", "default": ""},
+    "synthetic_acceptance": {"type": "bool", "default": False},
     "surge_room": {"type": "bool", "default": False},
     "ready_timeout": {"type": "int", "default": 0},
 }
