@@ -18,12 +18,12 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _facts
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     HEX40,
-    WORKER_TYPES,
     Manifest,
     digest,
     graph,
     immutable,
     main_container,
+    name_limit,
     placeholder,
     refer,
     replace_path,
@@ -96,8 +96,7 @@ def _rename(manifests: list[Manifest], name: str) -> None:
     dgd = graph(manifests)
     old = dgd["metadata"]["name"]
     for component in dgd["spec"]["components"]:
-        # <dgd>-<component>-<8 hex> is a label value and an object's name; admission does not check it.
-        limit = 63 - 1 - len(component["name"]) - (9 if component.get("type") in WORKER_TYPES else 0)
+        limit = name_limit(component)
         if len(name) > limit:
             raise DynamoError(
                 f"the name {name} has {len(name)} characters; with component {component['name']} at most {limit} fit.",

@@ -37,6 +37,15 @@ def graph(manifests: list[Manifest]) -> Manifest:
     return next(m for m in manifests if m["kind"] == "DynamoGraphDeployment")
 
 
+def name_limit(component: Mapping[str, Any]) -> int:
+    """Characters that the name of a deployment may have beside this component.
+
+    <dgd>-<component>-<8 hex> is a label value and an object's name, which admission does not check
+    (facts: dynamo-operator-observed §3.4).
+    """
+    return 63 - 1 - len(component["name"]) - (9 if component.get("type") in WORKER_TYPES else 0)
+
+
 def check_component(component: Any, wrong: Callable[[str], Exception]) -> None:
     """Raise `wrong(problem)` where a component lacks what the rest of the code takes for granted."""
     name = component.get("name") if isinstance(component, dict) else None

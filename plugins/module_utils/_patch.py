@@ -4,8 +4,8 @@
 """PRIVATE: the two ways to change a manifest by hand: strategic merge, and JSON 6902 with tests. Pure functions.
 
 A merge gives what standalone kustomize v5.8.1 gives with the vendor's dynamo-openapi: new list entries come first. Two
-differences are on purpose: an entry that is there keeps its place (kustomize moves it to the front, which can put a
-variable before the one that its $(VAR) refers to), and a variable that gets a value loses its old source.
+differences are on purpose: an entry that is there keeps its place (kustomize moves it to the front, where patches by
+index don't find it), and a variable that gets a value loses its old source.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise, secret_problem
-from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe, expanded_arguments, gpus_of
+from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe
+from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     Manifest,

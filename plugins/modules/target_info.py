@@ -214,6 +214,33 @@ release:
       type: list
       elements: str
       returned: always
+findings:
+  description: What is wrong with the recipe or the release, failures first.
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: A code of the troubleshooting page.
+      type: str
+      returned: always
+      sample: LIVENESS_DEFAULT
+    severity:
+      description: V(FAIL) for what can't work, V(WARN) for what works until it doesn't.
+      type: str
+      returned: always
+    path:
+      description: Where, with components and containers by their names.
+      type: str
+      returned: always
+    message:
+      description: What is wrong.
+      type: str
+      returned: always
+    fix:
+      description: What to do about it.
+      type: str
+      returned: always
 cluster:
   description: The cluster that is meant.
   returned: success
@@ -225,7 +252,7 @@ import os
 import re
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _release
+from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _lint, _release
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
@@ -283,7 +310,21 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     ]
     if said:
         run.progress(f"{target}: {'; '.join(said)}")
-    return {"changed": False, "release": release, "cluster": cluster}
+    findings = _findings(params, recipe, release, catalog) if release["applicable"] else []
+    return {"changed": False, "release": release, "cluster": cluster, "findings": findings}
+
+
+def _findings(
+    params: dict[str, Any], recipe: _catalog.Recipe, release: dict[str, Any], catalog: dict[str, str]
+) -> list[dict[str, str]]:
+    """What is wrong with recipe and release. Beside this target the inventory's own may be in the namespace."""
+    others: list[str] = []
+    try:
+        own = _catalog.resolve(params["host_target"], catalog)
+        others = [] if own == recipe.target else sorted(_catalog.deployment_names(catalog[own]))
+    except DynamoError:
+        pass  # no other target, or one that is not in the catalog
+    return _lint.lint(recipe.manifests, release, recipe.meta.get("context_length"), others)
 
 
 def default_kubeconfig() -> str:

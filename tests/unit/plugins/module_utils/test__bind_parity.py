@@ -171,9 +171,9 @@ def by_name(objects: dict[tuple[str, str], Any]) -> dict[tuple[str, str], Any]:
     ],
 )
 def test_hooks_are_variables(hook: str, name: str, value: str, tmp_path: Path) -> None:
-    """Order differs on purpose: kustomize moves what it merges to the front, where a $(VAR) that is defined later in
-    the list can't be expanded any more. A variable of the binding keeps its place, or comes last, where all others
-    are defined."""
+    """Order differs on purpose: kustomize moves what it merges to the front, so that patches by index fail. A variable
+    of the binding keeps its place, or comes last. Pods don't tell the difference: the operator sorts variables by
+    name."""
     usable(DISAGG)
     patch = _catalog.load_yaml(
         str(UPSTREAM / f"yueying-AIHorizon__dynamo/recipes/templates/kustomize/patches/{hook}.yaml")
