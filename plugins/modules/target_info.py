@@ -55,6 +55,22 @@ options:
       - Namespace of the release, by default that of the context.
     type: str
     default: ""
+  need_cluster:
+    description:
+      - >-
+        V(false) where only files are wanted: with O(namespace) no kubeconfig is looked at.
+    type: bool
+    default: true
+  render:
+    description:
+      - Return the manifests as YAML as well. As an action, with diff mode on, print them.
+    type: bool
+    default: false
+  sync_waves:
+    description:
+      - Annotate the rendered objects for Argo CD, so that the deployment is applied last.
+    type: bool
+    default: false
   implicit:
     description:
       - >-
@@ -241,6 +257,10 @@ findings:
       description: What to do about it.
       type: str
       returned: always
+rendered:
+  description: The manifests as YAML, or an empty text without O(render).
+  returned: success
+  type: str
 cluster:
   description: The cluster that is meant.
   returned: success
@@ -252,7 +272,7 @@ import os
 import re
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _lint, _release
+from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _lint, _release, _render
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
@@ -266,6 +286,9 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "recipe_paths": {"type": "list", "elements": "path", "default": []},
     "recipe": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": ""},
+    "need_cluster": {"type": "bool", "default": True},
+    "render": {"type": "bool", "default": False},
+    "sync_waves": {"type": "bool", "default": False},
     "implicit": {"type": "bool", "default": False},
     "gpu": {"type": "str", "default": ""},
     "gpu_products": {"type": "list", "elements": "str", "default": []},
@@ -290,6 +313,9 @@ ARGUMENT_SPEC: dict[str, Any] = {
 }
 
 
+NO_CLUSTER = "no cluster is asked"
+
+
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """The release of a target and the cluster that it is for."""
     catalog = _catalog.find([*params["recipe_paths"], params["catalog"]])
@@ -298,7 +324,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     cluster = which_cluster(params)
     release = _release.build(recipe, {**params, "namespace": cluster["namespace"]})
     release["replaces_target"] = _replaced(params, target, catalog)
-    if cluster["source"] != "inventory":
+    if cluster["source"] not in ("inventory", NO_CLUSTER):
         run.progress(
             f"using {cluster['source']}: context {cluster['context'] or '-'}, server {cluster['server']}, "
             f"namespace {cluster['namespace']}"
@@ -311,7 +337,8 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     if said:
         run.progress(f"{target}: {'; '.join(said)}")
     findings = _findings(params, recipe, release, catalog) if release["applicable"] else []
-    return {"changed": False, "release": release, "cluster": cluster, "findings": findings}
+    rendered = _render.render(release, params["sync_waves"]) if params["render"] and release["applicable"] else ""
+    return {"changed": False, "release": release, "cluster": cluster, "findings": findings, "rendered": rendered}
 
 
 def _findings(
@@ -337,6 +364,8 @@ def which_cluster(params: dict[str, Any]) -> dict[str, str]:
 
     :raises DynamoError: NO_CLUSTER, CLUSTER_UNSET when there is no namespace.
     """
+    if not params["need_cluster"] and params["namespace"]:
+        return {"context": "", "server": "", "namespace": _namespace(params["namespace"]), "source": NO_CLUSTER}
     kubeconfig = params["kubeconfig"] or os.environ.get("K8S_AUTH_KUBECONFIG")
     context = params["context"] or os.environ.get("K8S_AUTH_CONTEXT")
     host = params.get("host") or os.environ.get("K8S_AUTH_HOST")
@@ -354,9 +383,13 @@ def which_cluster(params: dict[str, Any]) -> dict[str, str]:
     namespace = params["namespace"] or cluster["namespace"] or ("default" if params["implicit"] else "")
     if not namespace:
         raise DynamoError("dynamo_namespace is not set, and the context has no namespace.", "CLUSTER_UNSET")
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
-        raise DynamoError(f"dynamo_namespace: {namespace!r} is no name of a namespace.", "BINDING")
-    return {**cluster, "namespace": namespace, "source": source}
+    return {**cluster, "namespace": _namespace(namespace), "source": source}
+
+
+def _namespace(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+        raise DynamoError(f"dynamo_namespace: {name!r} is no name of a namespace.", "BINDING")
+    return name
 
 
 def _replaced(params: dict[str, Any], target: str, catalog: dict[str, str]) -> str:
