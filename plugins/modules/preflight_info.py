@@ -64,6 +64,13 @@ options:
     description: An update may take the last ready worker away.
     type: bool
     default: false
+  apply:
+    description:
+      - >-
+        V(false) where somebody else applies the release, such as a GitOps controller: then other owners and gaps are no
+        findings, and the plan has no ComputeDomain to make and nothing to remove.
+    type: bool
+    default: true
   adopt:
     description: Fields that C(kubectl apply) owns are taken over by the deployment, so they are no conflict.
     type: bool
@@ -147,6 +154,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "hf_token": {"type": "str", "no_log": True},
     "hub_endpoint": {"type": "str"},
     "allow_gap": {"type": "bool", "default": False},
+    "apply": {"type": "bool", "default": True},
     "adopt": {"type": "bool", "default": False},
 }
 
@@ -312,7 +320,7 @@ class _Preflight:
                     break
         self.findings.append(_findings.compute_domain(live, wanted, served, [c["metadata"]["name"] for c in classes]))
         self.domain_uid = live["metadata"]["uid"] if live else None
-        if live is None:
+        if live is None and self.params["apply"]:
             self.reasons["compute_domain"].append(f"ComputeDomain {wanted['name']} would be created")
 
     def look_at_deployment(self) -> None:
@@ -325,7 +333,7 @@ class _Preflight:
         dgds = self.listed(*DGD, self.namespace) if exists else []
         live = next((d for d in dgds if d["metadata"]["name"] == self.name), None)
         self.findings += _findings.names(dgds, self.release)
-        self.findings += _findings.owner(live, self.release["manifest"])
+        self.findings += _findings.owner(live, self.release["manifest"]) if self.params["apply"] else []
         if live and live["metadata"].get("deletionTimestamp"):
             message = f"DynamoGraphDeployment {self.namespace}/{self.name} is being deleted"
             self.findings.append(finding("FAIL", "BEING_DELETED", message, "wait until it is gone"))
@@ -338,13 +346,13 @@ class _Preflight:
         if live and self.cluster.served(_plan.DOMAIN_API, "ComputeDomain"):
             selector = f"{_plan.RELEASE_LABEL}={self.name}"
             domains = self.listed(_plan.DOMAIN_API, "ComputeDomain", self.namespace, selector)
-        self.plan["prune"] = _plan.prune(self.config_maps, domains, self.release)
+        self.plan["prune"] = _plan.prune(self.config_maps, domains, self.release) if self.params["apply"] else []
         known = {config_map["metadata"]["name"] for config_map in self.config_maps}
         self.reasons["deploy"] = _plan.deploy_reasons(live, stored, self.release, known, self.plan["prune"])
         wanted = stored or self.release["manifest"]
         change = _plan.rollout(live, wanted) if live else _plan.Rollout()
         self.plan["gap"] = bool(change.gap)
-        self.findings += _findings.gap(change, self.release, self.params["allow_gap"])
+        self.findings += _findings.gap(change, self.release, self.params["allow_gap"] or not self.params["apply"])
         if live and stored and comparable(live) == comparable(stored):
             if self.records and self.records[0]["digest"] == self.release["digest"]:
                 # Waiting once more for what is there is no new change.
@@ -359,7 +367,8 @@ class _Preflight:
         if not self.plan["namespace_exists"]:
             manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}}
         # In earnest the fields are taken over first; forcing the dry run gives the same result.
-        force = bool(self.params["adopt"] and live and adoption(live))
+        # What another tool applies is compared with what that tool made of it.
+        force = bool(live and (not self.params["apply"] or (self.params["adopt"] and adoption(live))))
         try:
             stored = self.cluster.apply(manifest, dry_run=True, force=force)
         except DynamoError as error:

@@ -463,3 +463,20 @@ def test_what_is_shown(look: Any) -> None:
     look(FakeCluster(*CACHED), release(), loud, strict=False)
     assert quiet.lines == []
     assert any(line.startswith("PASS capacity: room for") for line in loud.lines)
+
+
+def test_where_somebody_else_applies(look: Any) -> None:
+    """A GitOps controller owns the deployment: its mark and the gap are its own matter, nothing is made or removed."""
+    foreign = live(release("c" * 40))
+    foreign["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] = "x"
+    old = thing("ConfigMap", "dgd-config-00000000", labels=LABELS)
+    domain = {"name": "dgd-cd", "manifest": {"metadata": {"name": "dgd-cd"}, "spec": {}}}
+    of = release(compute_domain=domain)
+    result = look(FakeCluster(*CACHED, foreign, old, worker_pod(), absent=()), of, apply=False, strict=False)
+    assert result["plan"]["steps"] == ["deploy"]
+    assert result["plan"]["prune"] == []
+    assert not {"FOREIGN", "UPDATE_NEEDS_GAP"} & set(codes(result))
+    other = look(FakeCluster(*CACHED, foreign, old, worker_pod(), absent=()), of, strict=False)
+    assert {"FOREIGN", "UPDATE_NEEDS_GAP"} <= set(codes(other))
+    assert other["plan"]["steps"] == ["compute_domain", "deploy"]
+    assert [item["name"] for item in other["plan"]["prune"]] == ["dgd-config-00000000"]
