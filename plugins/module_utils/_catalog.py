@@ -8,14 +8,19 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._derive import GPU_NAME, derive
+from ansible_collections.inferops.dynamo.plugins.module_utils._derive import GPU_NAME, claim_of, derive
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import Manifest, check_component
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    Manifest,
+    check_component,
+    graph,
+    workers_of,
+)
 
 MANIFESTS = "deploy.yaml"
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
@@ -153,6 +158,22 @@ def read(target: str, catalog: Mapping[str, str], overrides: Mapping[str, Any] |
                 f"Set dynamo_recipe.{key}.",
             )
     return Recipe(target, directory, manifests, meta, notes)
+
+
+def kustomized(recipe: Recipe, documents: list[Any], directory: str) -> Recipe:
+    """The recipe with the manifests that a Kustomization made of it, and the claim that they mount.
+
+    :raises DynamoError: RECIPE when they are not a portable deployment, or not of this recipe.
+    """
+    manifests = checked(documents, directory)
+    before, after = graph(recipe.manifests)["metadata"]["name"], graph(manifests)["metadata"]["name"]
+    if before != after:
+        raise DynamoError(
+            f"dynamo_kustomization: {directory} builds {after}, the target {recipe.target} is {before}.", "RECIPE"
+        )
+    claim = claim_of(workers_of(graph(manifests)))
+    meta = {**recipe.meta, "claim": {**(recipe.meta.get("claim") or {}), **({"name": claim} if claim else {})}}
+    return replace(recipe, manifests=manifests, meta=meta)
 
 
 def _beside(model: str) -> list[Any]:

@@ -49,7 +49,7 @@ def derive(manifests: list[Manifest], target: str, beside: Sequence[Any] = ()) -
     gpu = words[-1].upper() if words else ""
     model, context = given.get("model", ""), given.get("context", "")
     jobs = [document for document in beside if _is(document, "Job")]
-    claim = _claim(workers)
+    claim = claim_of(workers)
     sizes = {
         document["metadata"].get("name"): document["spec"]["resources"]["requests"]["storage"]
         for document in beside
@@ -108,9 +108,9 @@ def _framework(workers: list[dict[str, Any]], manifests: list[Manifest]) -> str:
     return expanded_arguments(workers[0], manifests).get("-m", "").partition("dynamo.")[2]
 
 
-def _claim(workers: list[dict[str, Any]]) -> str:
-    """The claim that all workers mount, the first one of the first worker."""
-    for volume in workers[0]["podTemplate"]["spec"].get("volumes", []):
+def claim_of(workers: list[dict[str, Any]]) -> str:
+    """The claim of the model cache: the first one of the first worker, or nothing."""
+    for volume in workers[0]["podTemplate"]["spec"].get("volumes", []) if workers else []:
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if name:
             return str(name)

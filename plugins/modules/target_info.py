@@ -55,6 +55,23 @@ options:
       - Namespace of the release, by default that of the context.
     type: str
     default: ""
+  kustomization:
+    description:
+      - >-
+        Directory of a private Kustomization of the target's recipe, in place of O(binding), of which only C(job) may be
+        given beside it.
+    type: path
+  kustomization_roots:
+    description:
+      - Directories that the Kustomization may read besides its own and the recipes.
+    type: list
+    elements: path
+    default: []
+  kustomize:
+    description:
+      - Standalone kustomize v5.8.1, a path or a name on PATH.
+    type: str
+    default: kustomize
   need_cluster:
     description:
       - >-
@@ -272,7 +289,14 @@ import os
 import re
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _lint, _release, _render
+from ansible_collections.inferops.dynamo.plugins.module_utils import (
+    _catalog,
+    _kubeconfig,
+    _kustomize,
+    _lint,
+    _release,
+    _render,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
@@ -286,6 +310,9 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "recipe_paths": {"type": "list", "elements": "path", "default": []},
     "recipe": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": ""},
+    "kustomization": {"type": "path"},
+    "kustomization_roots": {"type": "list", "elements": "path", "default": []},
+    "kustomize": {"type": "str", "default": "kustomize"},
     "need_cluster": {"type": "bool", "default": True},
     "render": {"type": "bool", "default": False},
     "sync_waves": {"type": "bool", "default": False},
@@ -321,6 +348,9 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     catalog = _catalog.find([*params["recipe_paths"], params["catalog"]])
     target = _catalog.resolve(params["name"], catalog)
     recipe = _catalog.read(target, catalog, params["recipe"])
+    base = recipe.manifests
+    if params["kustomization"] and not _release.mismatch(recipe.meta, params["gpu"]):
+        recipe = _kustomized(recipe, params)
     cluster = which_cluster(params)
     release = _release.build(recipe, {**params, "namespace": cluster["namespace"]})
     release["replaces_target"] = _replaced(params, target, catalog)
@@ -336,13 +366,32 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     ]
     if said:
         run.progress(f"{target}: {'; '.join(said)}")
-    findings = _findings(params, recipe, release, catalog) if release["applicable"] else []
+    findings = _findings(params, recipe, base, release, catalog) if release["applicable"] else []
     rendered = _render.render(release, params["sync_waves"]) if params["render"] and release["applicable"] else ""
     return {"changed": False, "release": release, "cluster": cluster, "findings": findings, "rendered": rendered}
 
 
+def _kustomized(recipe: _catalog.Recipe, params: dict[str, Any]) -> _catalog.Recipe:
+    """The recipe with what kustomize makes of it. The claim is the one that is in there."""
+    directory = params["kustomization"]
+    beside = sorted(set(params["binding"]) - {"job"})
+    if beside:
+        raise DynamoError(
+            f"dynamo_binding.{beside[0]}: dynamo_kustomization says everything of a release.",
+            "BINDING",
+            "Give one of the two; only dynamo_binding.job may stand beside it.",
+        )
+    roots = [*params["recipe_paths"], params["catalog"], *params["kustomization_roots"]]
+    validator = _kustomize.validator_of(params["recipe_paths"])
+    if validator:
+        base = os.path.join(recipe.directory, _catalog.MANIFESTS)
+        _kustomize.validate(validator, base, directory, params["kustomize"])
+    built = _kustomize.build(directory, roots, params["kustomize"])
+    return _catalog.kustomized(recipe, built, directory)
+
+
 def _findings(
-    params: dict[str, Any], recipe: _catalog.Recipe, release: dict[str, Any], catalog: dict[str, str]
+    params: dict[str, Any], recipe: _catalog.Recipe, base: list[Any], release: dict[str, Any], catalog: dict[str, str]
 ) -> list[dict[str, str]]:
     """What is wrong with recipe and release. Beside this target the inventory's own may be in the namespace."""
     others: list[str] = []
@@ -351,7 +400,7 @@ def _findings(
         others = [] if own == recipe.target else sorted(_catalog.deployment_names(catalog[own]))
     except DynamoError:
         pass  # no other target, or one that is not in the catalog
-    return _lint.lint(recipe.manifests, release, recipe.meta.get("context_length"), others)
+    return _lint.lint(base, release, recipe.meta.get("context_length"), others)
 
 
 def default_kubeconfig() -> str:
