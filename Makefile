@@ -6,7 +6,7 @@ target ?= sglang-gb300
 # Tests run against the vendor's own CRDs where they are beside the checkout, else against ours.
 vendor_crds := $(wildcard $(CURDIR)/../shared/upstream/wxsms__dynamo/deploy/operator/config/crd/bases)
 
-.PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios test test-all
+.PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios test test-all bench
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -43,6 +43,9 @@ galaxy: python ## builds the tarball, imports it, installs it into an empty envi
 scenarios: ## molecule and integration tests on the lab
 	@$(MAKE) --no-print-directory lab crds=$(vendor_crds)
 	@tools/scenarios.sh
+
+bench: setup ## measurements, printed and not judged: binding against kustomize build
+	@python tools/bench_binding.py
 
 test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands
 

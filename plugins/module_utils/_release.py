@@ -221,8 +221,15 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any])
         "env": env,
         "tolerations": where.get("tolerations") or [],
         "node_selector": where.get("node_selector") or {},
-        "pull_secrets": binding.get("pull_secrets") or [],
+        "pull_secrets": binding.get("pull_secrets") or _pull_secrets(recipe.manifests),
     }
+
+
+def _pull_secrets(manifests: list[Manifest]) -> list[str]:
+    """Those of the workers, as a Kustomization or a recipe of somebody else has them."""
+    workers = workers_of(graph(manifests))
+    secrets = workers[0]["podTemplate"]["spec"].get("imagePullSecrets") or [] if workers else []
+    return [secret["name"] for secret in secrets]
 
 
 def _inferred(meta: Mapping[str, Any]) -> list[str]:
