@@ -35,6 +35,8 @@ def objects(release: Mapping[str, Any], sync_waves: bool = False) -> list[Manife
     """ConfigMaps, ComputeDomain and DynamoGraphDeployment of a release; with sync waves the deployment comes last."""
     domain = release["compute_domain"]
     made = copy.deepcopy([*release["config_maps"], *([domain["manifest"]] if domain else []), release["manifest"]])
+    first = ("apiVersion", "kind", "metadata")  # as people write them; kustomize sorts
+    made = [{**{key: manifest[key] for key in first}, **manifest} for manifest in made]
     for manifest in made if sync_waves else []:
         wave = "0" if manifest["kind"] == "DynamoGraphDeployment" else "-1"
         manifest["metadata"].setdefault("annotations", {})[SYNC_WAVE] = wave

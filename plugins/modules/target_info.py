@@ -72,6 +72,11 @@ options:
       - Standalone kustomize v5.8.1, a path or a name on PATH.
     type: str
     default: kustomize
+  lint:
+    description:
+      - Look for what is wrong with recipe and release. It takes half a second, to load the Kubernetes client's models.
+    type: bool
+    default: true
   need_cluster:
     description:
       - >-
@@ -248,7 +253,7 @@ release:
       elements: str
       returned: always
 findings:
-  description: What is wrong with the recipe or the release, failures first.
+  description: What is wrong with the recipe or the release, failures first. Empty without O(lint).
   returned: success
   type: list
   elements: dict
@@ -313,6 +318,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "kustomization": {"type": "path"},
     "kustomization_roots": {"type": "list", "elements": "path", "default": []},
     "kustomize": {"type": "str", "default": "kustomize"},
+    "lint": {"type": "bool", "default": True},
     "need_cluster": {"type": "bool", "default": True},
     "render": {"type": "bool", "default": False},
     "sync_waves": {"type": "bool", "default": False},
@@ -366,7 +372,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     ]
     if said:
         run.progress(f"{target}: {'; '.join(said)}")
-    findings = _findings(params, recipe, base, release, catalog) if release["applicable"] else []
+    findings = _findings(params, recipe, base, release, catalog) if params["lint"] and release["applicable"] else []
     rendered = _render.render(release, params["sync_waves"]) if params["render"] and release["applicable"] else ""
     return {"changed": False, "release": release, "cluster": cluster, "findings": findings, "rendered": rendered}
 
