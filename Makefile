@@ -4,7 +4,12 @@ cache := $(or $(INFEROPS_CACHE),$(HOME)/.cache/inferops-dynamo)
 export PATH := $(CURDIR)/.venv/bin:$(cache)/bin:$(PATH)
 target ?= sglang-gb300
 # Tests run against the vendor's own CRDs where they are beside the checkout, else against ours.
-vendor_crds := $(wildcard $(CURDIR)/../shared/upstream/wxsms__dynamo/deploy/operator/config/crd/bases)
+upstream := $(CURDIR)/../shared/upstream
+vendor_crds := $(wildcard $(upstream)/wxsms__dynamo/deploy/operator/config/crd/bases \
+  $(upstream)/kubernetes-sigs__dra-driver-nvidia-gpu/deployments/helm/dra-driver-nvidia-gpu/crds)
+comma := ,
+empty :=
+space := $(empty) $(empty)
 
 .PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios test test-all bench
 help: ## this list
@@ -19,7 +24,7 @@ python:
 lab: setup ## a kind cluster with simulated GPUs and a stand-in Dynamo platform
 	@image=$$(docker image inspect -f ok kindest/node:v1.34.4 2>/dev/null || timeout 900 docker pull -q kindest/node:v1.34.4 2>/dev/null) \
 	  || tools/node-image/build.sh > /dev/null
-	@ansible-playbook playbooks/lab.yml $(if $(crds),-e lab_crds=$(crds))
+	@ansible-playbook playbooks/lab.yml -e '{"lab_crds": [$(subst $(space),$(comma) ,$(patsubst %,"%",$(strip $(crds))))]}'
 
 lab-absent: setup ## removes the lab's clusters
 	@ansible-playbook playbooks/lab.yml -e lab_state=absent
@@ -32,7 +37,7 @@ lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog 
 	@tools/lint.sh
 
 unit: python ## unit tests with branch coverage of module_utils
-	@PYTHONPATH=collections python -m pytest -q tests/unit
+	@PYTHONPATH=collections python -m pytest -q --cov --cov-report=term tests/unit
 
 sanity: python ## ansible-test sanity and units
 	@tools/sanity.sh
@@ -41,7 +46,7 @@ galaxy: python ## builds the tarball, imports it, installs it into an empty envi
 	@tools/galaxy.sh
 
 scenarios: ## molecule and integration tests on the lab
-	@$(MAKE) --no-print-directory lab crds=$(vendor_crds)
+	@$(MAKE) --no-print-directory lab crds='$(vendor_crds)'
 	@tools/scenarios.sh
 
 bench: setup ## measurements, printed and not judged: binding against kustomize build

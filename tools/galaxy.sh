@@ -31,12 +31,25 @@ if grep -E '^(ERROR|WARNING)' "$cache/log/galaxy-importer-on-the-tarball.log" | 
   die "galaxy-importer has complaints, see above"
 fi
 
+cd "$work" # away from the checkout's ansible.cfg, by which the collection would be there already
 step "Installing the tarball into an empty place" \
   ansible-galaxy collection install --offline --no-cache -p "$work/site" "$tarball"
 
-printf 'all:\n  hosts:\n    from-tarball:\n      ansible_connection: local\n      ansible_python_interpreter: "{{ ansible_playbook_python }}"\n' > "$work/hosts.yml"
+cat > hosts.yml << 'YML'
+all:
+  hosts:
+    from-tarball:
+      ansible_connection: local
+      ansible_python_interpreter: "{{ ansible_playbook_python }}"
+      dynamo_kubeconfig: "{{ inventory_dir }}/kubeconfig"
+      dynamo_namespace: llm
+YML
+# no cluster is asked, only named
+cat > kubeconfig << 'YML'
+{apiVersion: v1, kind: Config, current-context: c, contexts: [{name: c, context: {cluster: c, user: u}}],
+ clusters: [{name: c, cluster: {server: "https://127.0.0.1:1"}}], users: [{name: u, user: {}}]}
+YML
 by_name() {
-  cd "$work"
   env -i HOME="$work/home" PATH="$PATH" LC_ALL=C.UTF-8 ANSIBLE_COLLECTIONS_PATH="$work/site" \
     ansible-playbook inferops.dynamo.target -i hosts.yml -e target=sglang-gb300
 }

@@ -22,7 +22,7 @@ check() { # NAME COMMAND...
 
 check ruff ruff check .
 check ruff-format ruff format --check .
-check mypy mypy --cache-dir "$cache/mypy" collections/ansible_collections/inferops/dynamo/plugins
+check mypy mypy --cache-dir "$cache/mypy" collections/ansible_collections/inferops/dynamo/{plugins,roles,tests}
 check yamllint yamllint --strict .
 check ansible-lint ansible-lint --strict --offline -q --nocolor -f pep8
 check antsibull-docs antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .

@@ -48,10 +48,10 @@ PY
   printf '%s\n' "$home"
 }
 
-copy_checkout() { # DIRECTORY: what git knows or would add
+copy_checkout() { # DIRECTORY: what git knows or would add, but not tools/: it is not shipped, and a node image needs other shebangs
   local place=$1/ansible_collections
   mkdir -p "$place/inferops/dynamo" "$place/kubernetes"
-  (cd "$root" && git ls-files -z --cached --others --exclude-standard \
+  (cd "$root" && git ls-files -z --cached --others --exclude-standard -- . ':!tools' \
     | while IFS= read -r -d '' file; do [ ! -f "$file" ] || printf '%s\0' "$file"; done \
     | tar --null -T - -cf -) | tar -xf - -C "$place/inferops/dynamo"
   # units import the client of kubernetes.core; sanity leaves other collections alone

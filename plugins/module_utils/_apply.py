@@ -27,12 +27,17 @@ class Api(Protocol):
     """The part of Cluster that is used here."""
 
     def served(self, api_version: str, kind: str) -> bool: ...
+
     def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None: ...
+
     def list(
         self, api_version: str, kind: str, namespace: str | None = None, label_selector: str | None = None
     ) -> list[Object]: ...
+
     def apply(self, obj: Object, dry_run: bool = False, force: bool = False) -> Object: ...
+
     def patch(self, api_version: str, kind: str, name: str, namespace: str | None, operations: Any) -> Object: ...
+
     def delete(
         self,
         api_version: str,

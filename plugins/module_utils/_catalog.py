@@ -11,8 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._derive import GPU_NAME, claim_of, derive
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
@@ -25,7 +24,6 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
 MANIFESTS = "deploy.yaml"
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 SUPPORTING = {"ConfigMap": "v1", "ComputeDomain": "resource.nvidia.com/v1beta1"}
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 @dataclass
@@ -102,8 +100,8 @@ def deployment_names(directory: str) -> set[str]:
     """Names of the deployments in a directory's deploy.yaml, in lower case."""
     try:
         with open(os.path.join(directory, MANIFESTS), encoding="utf-8") as stream:
-            documents = list(yaml.load_all(stream, Loader=_Loader))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError):
+            documents = _yaml.load_all(stream)
+    except (OSError, UnicodeDecodeError, _yaml.NotYaml):
         return set()  # a broken recipe must not spoil the name of another one; it is explained when it is asked for
     return {
         str((document.get("metadata") or {}).get("name", "")).lower()
@@ -119,13 +117,10 @@ def load_yaml(path: str) -> list[Any]:
     """
     try:
         with open(path, encoding="utf-8") as stream:
-            return [document for document in yaml.load_all(stream, Loader=_Loader) if document is not None]
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else path
-        raise DynamoError(
-            f"{where}: not readable as YAML: {getattr(error, 'problem', None) or error}", "RECIPE"
-        ) from error
+            return [document for document in _yaml.load_all(stream) if document is not None]
+    except _yaml.NotYaml as error:
+        where = f"{path}:{error.line}" if error.line else path
+        raise DynamoError(f"{where}: not readable as YAML: {error.problem}", "RECIPE") from error
     except (OSError, UnicodeDecodeError) as error:
         raise DynamoError(f"{path}: not readable: {error}", "RECIPE") from error
 

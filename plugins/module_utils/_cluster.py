@@ -13,13 +13,12 @@ from __future__ import annotations
 import copy
 import json
 import os
-import re
 import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import quote
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _kubeconfig
+from ansible_collections.inferops.dynamo.plugins.module_utils import _apierrors, _kubeconfig
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, TransportError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import hide, hide_secret
@@ -47,7 +46,6 @@ READ_TIMEOUT = 60  # seconds
 PAGE = 500  # objects per list request
 Query = list[tuple[str, Any]]
 Operations = list[dict[str, Any]]  # of a JSON patch
-CHECK_WHICH = "Check dynamo_kubeconfig and dynamo_context."
 
 
 class Cluster:
@@ -80,13 +78,13 @@ class Cluster:
             # The client looks at KUBECONFIG only when it is imported, before a task's environment is applied.
             auth["kubeconfig"] = os.environ["KUBECONFIG"]
         spec = core_client._create_auth_spec(None, **auth)
-        context = _check_kubeconfig(spec)
+        context = _kubeconfig.context_of(spec, kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
         try:
             configuration = core_client._create_configuration(spec)
             headers = core_client._create_headers(None, **auth)
         except Exception as error:  # the loaders raise whatever a broken file, plugin or certificate makes them raise
-            message = f"the Kubernetes client cannot be configured: {_line(error)}."
-            raise DynamoError(message, "NO_CLUSTER", CHECK_WHICH) from error
+            message = f"the Kubernetes client cannot be configured: {_apierrors.one_line(error)}."
+            raise DynamoError(message, "NO_CLUSTER", _apierrors.CHECK_WHICH) from error
         # A dead server is told within seconds. No status is tried again here: services behind the proxy answer, too.
         configuration.retries = urllib3.Retry(
             total=2, connect=1, read=1, status=0, respect_retry_after_header=False, backoff_factor=0.2
@@ -116,7 +114,7 @@ class Cluster:
         except DynamicApiError as error:
             if error.status == 404:
                 return None
-            raise self._error(error, "get", _title(kind, name, namespace)) from error
+            raise self._error(error, "get", _apierrors.title_of(kind, name, namespace)) from error
         hide_secret(obj)
         return obj
 
@@ -137,7 +135,7 @@ class Cluster:
             try:
                 page = self._json("GET", path, query=query + _query(**{"continue": token or None}))
             except DynamicApiError as error:
-                raise self._error(error, "list", _title(kind, "", namespace)) from error
+                raise self._error(error, "list", _apierrors.title_of(kind, "", namespace)) from error
             items += [{"apiVersion": api_version, "kind": kind, **item} for item in page.get("items") or []]
             token = (page.get("metadata") or {}).get("continue") or None
         for item in items:
@@ -152,7 +150,7 @@ class Cluster:
         """
         hide_secret(obj)
         kind, meta = str(obj["kind"]), obj["metadata"]
-        title = _title(kind, meta["name"], meta.get("namespace"))
+        title = _apierrors.title_of(kind, meta["name"], meta.get("namespace"))
         query = _query(fieldManager=FIELD_MANAGER, dryRun="All" if dry_run else None, force="true" if force else None)
         path = self._path(str(obj["apiVersion"]), kind, meta.get("namespace"), meta["name"])
         try:
@@ -172,7 +170,7 @@ class Cluster:
         try:
             stored = self._json("PATCH", path, [], operations, "application/json-patch+json")
         except DynamicApiError as error:
-            raise self._error(error, "patch", _title(kind, name, namespace)) from error
+            raise self._error(error, "patch", _apierrors.title_of(kind, name, namespace)) from error
         hide_secret(stored)
         return stored
 
@@ -194,7 +192,7 @@ class Cluster:
         except DynamicApiError as error:
             if error.status == 404:
                 return False
-            raise self._error(error, "delete", _title(kind, name, namespace)) from error
+            raise self._error(error, "delete", _apierrors.title_of(kind, name, namespace)) from error
         return True
 
     def log(
@@ -230,7 +228,7 @@ class Cluster:
         except DynamicApiError as error:
             if error.status == 410:
                 return
-            raise self._error(error, "watch", _title(kind, "", namespace)) from error
+            raise self._error(error, "watch", _apierrors.title_of(kind, "", namespace)) from error
         try:
             for event in _lines(answer):
                 if event.get("type") == "ERROR":
@@ -259,10 +257,11 @@ class Cluster:
             status, headers = error.status, error.headers or {}
             data = error.body.encode() if isinstance(error.body, str) else (error.body or b"")
         except urllib3.exceptions.HTTPError as error:
-            reason = _reason(error)
+            reason = _apierrors.reason_of(error)
             kind = "timeout" if isinstance(reason, urllib3.exceptions.TimeoutError) else "reset"
-            raise TransportError(kind, f"{service}.{namespace} through {self.server}: {_line(reason)}") from error
-        own = _status(data) if status >= 400 else {}
+            message = f"{service}.{namespace} through {self.server}: {_apierrors.one_line(reason)}"
+            raise TransportError(kind, message) from error
+        own = _apierrors.status_of(data) if status >= 400 else {}
         if own:
             raise DynamoError(
                 f"the API server does not reach Service {namespace}/{service}:{port}: {status} {own.get('message')}.",
@@ -326,7 +325,7 @@ class Cluster:
             raise self._unreachable(error) from error
         except ValueError as error:
             message = f"{self.server} does not answer as a Kubernetes API server."
-            raise DynamoError(message, "NO_CLUSTER", CHECK_WHICH) from error
+            raise DynamoError(message, "NO_CLUSTER", _apierrors.CHECK_WHICH) from error
         return parsed if isinstance(parsed, dict) else {}
 
     def _discover(self, api_version: str, kind: str) -> dict[str, Any] | None:
@@ -362,152 +361,24 @@ class Cluster:
         return "/".join([*parts, resource["name"], *([quote(name)] if name else [])])
 
     def _unreachable(self, error: Exception) -> DynamoError:
-        return DynamoError(
-            f"no answer from the API server {self.server}{self._in_context()}: {_line(_reason(error))}.",
-            "NO_CLUSTER",
-            f"Is the cluster up and its address right? {CHECK_WHICH}",
-        )
+        return _apierrors.unreachable(error, self._where())
 
-    def _in_context(self) -> str:
-        return f" (context {self.context})" if self.context else ""
+    def _where(self) -> str:
+        return f"{self.server} (context {self.context})" if self.context else self.server
 
     def _error(self, error: Any, verb: str, title: str) -> DynamoError:
-        """One line for an HTTP status that is not an answer to the question."""
-        status = _status(error.body)
-        message = _line(status.get("message") or error.body or error.reason or "")
-        details = status.get("details") or {}
-        code, hint, extra = "REFUSED", "", {"status": error.status}
-        text = f"the API server refused to {verb} {title}: {message}"
-        if error.status == 401:
-            code, hint = "UNAUTHORIZED", "Renew the login of the kubeconfig that dynamo_kubeconfig names."
-            text = f"the API server {self.server}{self._in_context()} does not accept the credentials (401)."
-        elif error.status == 403 and "cannot" in message:
-            code, hint = "FORBIDDEN", "Grant this user the verb and resource named."
-            text = f"not allowed to {verb} {title}: {message}."
-        elif error.status == 404 and details.get("kind") == "namespaces":
-            code, hint = "NAMESPACE_ABSENT", "Create it, or check dynamo_namespace."
-            text = f"{title}: the namespace {details.get('name')} does not exist."
-        elif error.status == 409:
-            code, hint = "CONFLICT", "Something else wrote it meanwhile; run again."
-            text = f"cannot {verb} {title}: {message}."
-        elif error.status in (429, 502, 503, 504):
-            code, hint = "API_ERROR", "Try again later."
-            text = f"cannot {verb} {title}: the API server cannot answer now ({error.status}): {message}."
-        elif "failed calling webhook" in message:
-            hint = "An admission webhook does not answer: look at the pods of the operator it belongs to."
-        return DynamoError(text, code, hint, **extra)
+        return _apierrors.refusal(error, verb, title, self._where())
 
     def _conflict(self, error: Any, obj: Mapping[str, Any], title: str) -> DynamoError:
-        """Fields of other managers: who has what there, and what we want there."""
-        causes = [c for c in (_status(error.body).get("details") or {}).get("causes") or [] if c.get("field")]
+        causes, meta = _apierrors.causes_of(error), obj["metadata"]
         if not causes:
             return self._error(error, "patch", title)
-        meta = obj["metadata"]
         live = self.get(str(obj["apiVersion"]), str(obj["kind"]), meta["name"], meta.get("namespace")) or {}
-        conflicts = []
-        for cause in causes:
-            field, manager = cause["field"], re.search(r'conflict with "([^"]+)"', cause.get("message", ""))
-            entry = {"manager": manager.group(1) if manager else "unknown", "field": field}
-            if obj["kind"] != "Secret":
-                entry.update(live=_short(field_value(live, field)), wanted=_short(field_value(obj, field)))
-            conflicts.append(entry)
-        shown = "; ".join(
-            f"{c['manager']} set {c['field']}" + (f" to {c['live']}, wanted is {c['wanted']}" if "live" in c else "")
-            for c in conflicts[:3]
-        )
-        more = f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else ""
-        return DynamoError(
-            f"{title} has fields of another manager: {shown}{more}.",
-            "CONFLICT",
-            "Take the change over into the inventory or undo it in the cluster. "
-            "If kubectl apply once wrote the object, set deploy_adopt: true.",
-            conflicts=conflicts,
-        )
-
-
-def field_value(obj: Any, path: str) -> Any:
-    """The value at a managedFields path such as `.spec.components[name="Worker"].replicas`; None when there is none.
-
-    Names in a path are not escaped (`.metadata.labels.app.kubernetes.io/name`), so the longest key that fits is taken.
-    """
-    while path:
-        if isinstance(obj, Mapping) and path.startswith("."):
-            keys = [k for k in obj if path == f".{k}" or path.startswith((f".{k}.", f".{k}["))]
-            if not keys:
-                return None
-            key = max(keys, key=len)
-            obj, path = obj[key], path[len(key) + 1 :]
-            continue
-        step = re.match(r"\[([^\]]*)\]", path)
-        if not isinstance(obj, (list, tuple)) or not step:
-            return None
-        obj, path = _element(obj, step.group(1)), path[step.end() :]
-    return obj
-
-
-def _element(items: Any, selector: str) -> Any:
-    if selector.isdigit():
-        return items[int(selector)] if int(selector) < len(items) else None
-    if selector.startswith("="):
-        return next((i for i in items if json.dumps(i) == selector[1:]), None)
-    try:
-        wanted = {k: json.loads(v) for k, v in re.findall(r'([^=,]+)=("[^"]*"|[^,]+)', selector)}
-    except ValueError:
-        return None
-    return next((i for i in items if isinstance(i, Mapping) and all(i.get(k) == v for k, v in wanted.items())), None)
-
-
-def _check_kubeconfig(spec: Mapping[str, Any]) -> str:
-    """The context that will be used, '' without a kubeconfig. DynamoError NO_CLUSTER: no such file or context."""
-    source, context = spec.get("kubeconfig"), spec.get("context")
-    if spec.get("host") and (spec.get("api_key") or spec.get("username") or spec.get("cert_file")):
-        return ""
-    if not source and not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
-        return "in-cluster"
-    variable = "dynamo_kubeconfig" if source else "the default kubeconfig"
-    found = _kubeconfig.load(source or kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION, variable)
-    return _kubeconfig.cluster_of(found, context, variable)["context"]
+        return _apierrors.conflict(causes, obj, live, title)
 
 
 def _query(**values: Any) -> Query:
     return [(name, value) for name, value in values.items() if value is not None]
-
-
-def _title(kind: str, name: str, namespace: str | None) -> str:
-    return f"{kind} {namespace + '/' if namespace and name else ''}{name}".strip() + (
-        f"s in {namespace}" if namespace and not name else ""
-    )
-
-
-def _status(body: Any) -> dict[str, Any]:
-    """The Status object of an error answer, or an empty dictionary when the body is something else."""
-    try:
-        parsed = json.loads(body)
-    except (TypeError, ValueError):
-        return {}
-    ours = isinstance(parsed, dict) and parsed.get("kind") == "Status" and parsed.get("apiVersion") == "v1"
-    return parsed if ours else {}
-
-
-def _reason(error: Any) -> Any:
-    """What lies below the wrappers of urllib3."""
-    while isinstance(getattr(error, "reason", None), Exception):
-        error = error.reason
-    return error
-
-
-def _line(text: Any) -> str:
-    """One line; urllib3 puts the object that failed in front of its reason."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    line = " ".join(str(text).split()).rstrip(".")
-    line = re.sub(r"^<?[\w.]*(Connection|Pool)\b[^>]*?(>|\)): ", "", line)
-    return line if len(line) <= 1000 else line[:997] + "..."
-
-
-def _short(value: Any) -> str:
-    text = json.dumps(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _lines(answer: Any) -> Iterator[dict[str, Any]]:

@@ -5,17 +5,16 @@
 
 from __future__ import annotations
 
+import io
 import posixpath
 import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import GPU, Manifest, main_container
 
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 VARIABLE = re.compile(r"(?<!\$)\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
 # Spellings of the three engines (facts: engine-args). Keys of their YAML files are the same words, with _ or -.
 FLAGS = {
@@ -97,10 +96,10 @@ def _file(component: Mapping[str, Any], path: str, manifests: list[Manifest]) ->
             name = posixpath.basename(path)
             keys = {item["path"]: item["key"] for item in source.get("items") or []}
             try:
-                content = yaml.load(maps.get(source.get("name"), {}).get(keys.get(name, name), ""), Loader=_Loader)
-            except yaml.YAMLError:
-                content = None
-            return content if isinstance(content, dict) else {}
+                content = _yaml.load_all(io.StringIO(maps.get(source.get("name"), {}).get(keys.get(name, name), "")))
+            except _yaml.NotYaml:
+                return {}
+            return content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
     return {}
 
 

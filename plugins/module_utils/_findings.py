@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import Placement
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -23,6 +24,18 @@ CHANNEL_CLASS = "compute-domain-default-channel.nvidia.com"
 
 Finding = dict[str, str]
 
+# What may explain others comes first: wrong place, no rights, no platform, the objects that are there, then what a
+# deployment needs, from the namespace's storage to the hub, places for the pods, and last what an update would do.
+CAUSES_FIRST = (
+    *("CLUSTER_UID", "FORBIDDEN", "NAMESPACE_TERMINATING", "NAMESPACE_ABSENT"),
+    *("DGD_API_ABSENT", "OPERATOR_SILENT", "COMPUTE_DOMAIN_API_ABSENT", "DEVICE_CLASS_ABSENT"),
+    *("BEING_DELETED", "FOREIGN", "NAME_CLASH", "OTHER_TARGET", "CONFLICT", "COMPUTE_DOMAIN_CHANGED", "DGD_REFUSED"),
+    *("STORAGE_CLASS_ABSENT", "VOLUME_ABSENT", "CLAIM_ABSENT", "CLAIM_LOST", "CLAIM_ACCESS_MODE"),
+    *("SECRET_KEY_ABSENT", "TOKEN_MISSING", "TOKEN_REFUSED"),
+    *("HUB_UNREACHABLE", "REPOSITORY_ABSENT", "REVISION_ABSENT"),
+    *("GPU_PRODUCT", "CAPACITY", "NO_SURGE_ROOM", "UPDATE_NEEDS_GAP"),
+)
+
 
 def finding(level: str, code: str, message: str, hint: str = "") -> Finding:
     return {"code": code, "level": level, "message": " ".join(message.split()), "hint": hint}
@@ -30,7 +43,21 @@ def finding(level: str, code: str, message: str, hint: str = "") -> Finding:
 
 def text(item: Finding) -> str:
     """A finding as people read it."""
-    return item["message"] + (f": {item['hint']}" if item["hint"] else "")
+    return f"{item['message'].rstrip('.')}: {item['hint']}" if item["hint"] else item["message"]
+
+
+def failures(findings: Iterable[Finding]) -> list[Finding]:
+    """Those of level FAIL, the root cause first."""
+    failed = [item for item in findings if item["level"] == "FAIL"]
+    order = {code: place for place, code in enumerate(CAUSES_FIRST)}
+    return sorted(failed, key=lambda item: order.get(item["code"], len(order)))
+
+
+def error(failed: list[Finding], **evidence: Any) -> DynamoError:
+    """One line: the first of `failures` as what happened, and what to do about it and about each of the others."""
+    first, *others = failed
+    hint = "; ".join([first["hint"], *(f"also {text(item)}" for item in others)])
+    return DynamoError(f"{first['message'].rstrip('.')}:", first["code"], hint, **evidence)
 
 
 def cluster_uid(found: str, wanted: str | None, where: str) -> Finding:
@@ -64,7 +91,8 @@ def operator(stored: Object | None, error: DynamoError | None, name: str) -> Fin
             hint = "look at the pods of the Dynamo operator (label app.kubernetes.io/name=dynamo-operator)"
             return finding("FAIL", "OPERATOR_SILENT", f"the Dynamo operator doesn't answer: {error.message}", hint)
         code = error.code if error.code in ("CONFLICT", "FORBIDDEN") else "DGD_REFUSED"
-        return finding("FAIL", code, error.message, error.hint)
+        hint = error.hint or "correct dynamo_binding, or the recipe: this is the API server's answer to its manifest"
+        return finding("FAIL", code, error.message, hint)
     if stored is not None and PROVIDER not in (stored["metadata"].get("annotations") or {}):
         message = f"the API accepts DynamoGraphDeployment {name}, but no operator has marked it"
         return finding(

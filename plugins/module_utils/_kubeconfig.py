@@ -9,11 +9,8 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def load(kubeconfig: Any, variable: str) -> dict[str, Any]:
@@ -34,12 +31,13 @@ def load(kubeconfig: Any, variable: str) -> dict[str, Any]:
     for path in present:
         try:
             with open(path, encoding="utf-8") as stream:
-                part = yaml.load(stream, Loader=_Loader)
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+                documents = _yaml.load_all(stream)
+        except (OSError, UnicodeDecodeError, _yaml.NotYaml) as error:
             # the error of a YAML parser quotes the file, which holds credentials
             raise DynamoError(
                 f"{variable}: {path} is not readable as a kubeconfig ({type(error).__name__}).", "NO_CLUSTER"
             ) from None
+        part = documents[0] if len(documents) == 1 else None
         if not isinstance(part, dict):
             raise DynamoError(f"{variable}: {path} is not a kubeconfig.", "NO_CLUSTER")
         for key in ("contexts", "clusters"):
@@ -70,3 +68,19 @@ def cluster_of(config: Mapping[str, Any], context: str | None, variable: str) ->
     if not server:
         raise DynamoError(f"context {wanted} names no cluster with a server.", "NO_CLUSTER", f"There is: {names}.")
     return {"context": wanted, "server": server, "namespace": str(chosen.get("namespace") or "")}
+
+
+def context_of(spec: Mapping[str, Any], default: str) -> str:
+    """The context that a client will use, "" without a kubeconfig.
+
+    :param spec: the authentication options as kubernetes.core takes them from parameters and environment.
+    :param default: path of the kubeconfig that is read when nothing is said.
+    :raises DynamoError: NO_CLUSTER: no such file or context.
+    """
+    source, context = spec.get("kubeconfig"), spec.get("context")
+    if spec.get("host") and (spec.get("api_key") or spec.get("username") or spec.get("cert_file")):
+        return ""
+    if not source and not context and os.environ.get("KUBERNETES_SERVICE_HOST"):
+        return "in-cluster"
+    variable = "dynamo_kubeconfig" if source else "the default kubeconfig"
+    return cluster_of(load(source or default, variable), context, variable)["context"]

@@ -8,6 +8,7 @@ Nothing outside the directories that are allowed is read, and nothing is fetched
 
 from __future__ import annotations
 
+import io
 import os
 import shutil
 import subprocess
@@ -15,8 +16,7 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 VERSION = "v5.8.1"
@@ -37,7 +37,6 @@ _PATHS = (
 )
 _WITH_PATH = ("patches", "patchesJson6902", "replacements")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
-_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
 def build(directory: str, roots: Sequence[str], binary: str) -> list[Any]:
@@ -53,8 +52,8 @@ def build(directory: str, roots: Sequence[str], binary: str) -> list[Any]:
     if done.returncode:
         raise DynamoError(f"kustomize build {directory}: {_line(done.stderr)}", "KUSTOMIZE_BUILD")
     try:
-        return [document for document in yaml.load_all(done.stdout, Loader=_Loader) if document is not None]
-    except yaml.YAMLError as error:
+        return [document for document in _yaml.load_all(io.StringIO(done.stdout)) if document is not None]
+    except _yaml.NotYaml as error:
         raise DynamoError(
             f"kustomize build {directory}: its output is no YAML: {_line(str(error))}", "KUSTOMIZE_BUILD"
         ) from error
@@ -142,12 +141,12 @@ def _file_of(directory: str) -> str:
 def _load(file: str) -> Mapping[str, Any]:
     try:
         with open(file, encoding="utf-8") as stream:
-            content = yaml.load(stream, Loader=_Loader)
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            documents = _yaml.load_all(stream)
+    except (OSError, UnicodeDecodeError, _yaml.NotYaml) as error:
         raise DynamoError(f"{file}: not readable as YAML: {_line(str(error))}", "KUSTOMIZATION_PATH") from error
-    if not isinstance(content, dict):
+    if len(documents) != 1 or not isinstance(documents[0], dict):
         raise DynamoError(f"{file}: must be one dictionary.", "KUSTOMIZATION_PATH")
-    return content
+    return documents[0]
 
 
 def _entries(content: Mapping[str, Any], file: str) -> Iterator[str]:

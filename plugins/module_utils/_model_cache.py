@@ -61,7 +61,7 @@ def objects(
     found = {manifest["kind"]: manifest for manifest in live}
     claim = found.get("PersistentVolumeClaim")
     wanted = release["claim"].get("create") and (claim is None or ours(claim))
-    config_map = _config_map(release["namespace"], scripts)
+    config_map = _config_map(release, scripts)
     job = _job(release, options, config_map["metadata"]["name"])
     job["metadata"]["annotations"] = {CONTENT: _content(job["spec"], found.get("Job"))}
     return [*([_claim(release)] if wanted else []), config_map, job]
@@ -89,9 +89,10 @@ def _claim(release: Mapping[str, Any]) -> Manifest:
     }
 
 
-def _config_map(namespace: str, scripts: Mapping[str, str]) -> Manifest:
+def _config_map(release: Mapping[str, Any], scripts: Mapping[str, str]) -> Manifest:
     config_map: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "immutable": True, "data": dict(scripts)}
-    config_map["metadata"] = _metadata(f"model-cache-scripts-{content_hash(config_map)}", namespace)
+    config_map["metadata"] = _metadata(f"model-cache-scripts-{content_hash(config_map)}", release["namespace"])
+    config_map["metadata"]["labels"]["inferops.dynamo/claim"] = release["claim"]["name"]
     return config_map
 
 
@@ -108,7 +109,7 @@ def _content(spec: Mapping[str, Any], live: Manifest | None) -> str:
     if any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions):
         return f"{digest}-after-{live['metadata'].get('uid', '')[:8]}"
     said = str((live["metadata"].get("annotations") or {}).get(CONTENT) or "")
-    return said if said.split("-")[0] == digest else digest
+    return said if said.partition("-")[0] == digest else digest
 
 
 def _env(release: Mapping[str, Any], options: Mapping[str, Any]) -> list[dict[str, Any]]:

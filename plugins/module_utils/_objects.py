@@ -9,8 +9,7 @@ import copy
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 Object = dict[str, Any]
@@ -179,8 +178,8 @@ def diff(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> d
         old, new = _masked(old, {}), _masked(new, old or {})
     title = name_of(after or before or {})
     return {
-        "before": _yaml(old),
-        "after": _yaml(new),
+        "before": _yaml.dump(old) if old else "",
+        "after": _yaml.dump(new) if new else "",
         "before_header": title if before else f"{title} (absent)",
         "after_header": title if after else f"{title} (absent)",
     }
@@ -200,21 +199,6 @@ def _masked(secret: Object | None, other: Mapping[str, Any]) -> Object | None:
                 k: "******" + (" (changed)" if k in old and old[k] != v else "") for k, v in values.items()
             }
     return masked
-
-
-class _Dumper(yaml.SafeDumper):
-    """Shows text of several lines line by line, so that a diff of a ConfigMap can be read."""
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style="|" if "\n" in value else None)
-
-
-_Dumper.add_representer(str, _text)
-
-
-def _yaml(obj: Mapping[str, Any] | None) -> str:
-    return yaml.dump(obj, Dumper=_Dumper, default_flow_style=False, sort_keys=True, width=1000) if obj else ""
 
 
 def adopted_fields(live: Mapping[str, Any]) -> list[Object] | None:

@@ -5,38 +5,21 @@
 
 from __future__ import annotations
 
-import copy
+import json
 from collections.abc import Mapping
 from typing import Any
 
-import yaml
-
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import Manifest
 
 SYNC_WAVE = "argocd.argoproj.io/sync-wave"
 
 
-class _Dumper(yaml.SafeDumper):
-    """Without anchors, and with texts of several lines as blocks."""
-
-    def ignore_aliases(self, data: Any) -> bool:
-        return True
-
-
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else None
-    return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
-
-
-_Dumper.add_representer(str, _text)
-
-
 def objects(release: Mapping[str, Any], sync_waves: bool = False) -> list[Manifest]:
     """ConfigMaps, ComputeDomain and DynamoGraphDeployment of a release; with sync waves the deployment comes last."""
     domain = release["compute_domain"]
-    made = copy.deepcopy([*release["config_maps"], *([domain["manifest"]] if domain else []), release["manifest"]])
-    first = ("apiVersion", "kind", "metadata")  # as people write them; kustomize sorts
-    made = [{**{key: manifest[key] for key in first}, **manifest} for manifest in made]
+    found = [*release["config_maps"], *([domain["manifest"]] if domain else []), release["manifest"]]
+    made: list[Manifest] = json.loads(json.dumps(found))  # nothing shared, so that YAML needs no anchors
     for manifest in made if sync_waves else []:
         wave = "0" if manifest["kind"] == "DynamoGraphDeployment" else "-1"
         manifest["metadata"].setdefault("annotations", {})[SYNC_WAVE] = wave
@@ -52,8 +35,5 @@ def render(release: Mapping[str, Any], sync_waves: bool = False) -> str:
         *(f"# Needs in {where}: {m['id']} at {m['commit'] or 'a commit'}, {m['path']}" for m in release["models"]),
         f"# Needs for downloads of gated models: Secret {release['secret']['name']}, key {release['secret']['key']}",
     ]
-    documents = [
-        yaml.dump(manifest, Dumper=_Dumper, sort_keys=False, width=4096, allow_unicode=True)
-        for manifest in objects(release, sync_waves)
-    ]
+    documents = [_yaml.dump(manifest) for manifest in objects(release, sync_waves)]
     return "".join(f"{line}\n" for line in lines) + "".join(f"---\n{document}" for document in documents)

@@ -1,4 +1,3 @@
-#!/usr/bin/env python3
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -128,6 +127,10 @@ def _refuse(text: str) -> NoReturn:
     raise ValueError(f"the number {_name(text)} is not an integer")
 
 
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
 def _short_int(text: str) -> int:
     return int(text) if len(text) <= 40 else _refuse(text)
 
@@ -177,7 +180,7 @@ def _parse(raw: bytes) -> tuple[dict[bytes, tuple[int, int]], set[str]]:
         if not (isinstance(shape, list) and isinstance(offsets, list) and isinstance(dtype, str)):
             raise Bad("header_invalid", f"tensor {_name(name)}: dtype, shape or data_offsets has the wrong type")
         numbers = len(offsets) == 2 and len(shape) <= RANK_CAP
-        if not numbers or not all(type(n) is int and 0 <= n < 1 << 64 for n in shape + offsets):
+        if not numbers or not all(_whole(n) and 0 <= n < 1 << 64 for n in shape + offsets):
             raise Bad("header_invalid", f"tensor {_name(name)}: shape or data_offsets holds something that cannot be")
         spans[name.encode("utf-8", "surrogatepass")] = (offsets[0], offsets[1])
         if dtype not in BITS:
@@ -447,7 +450,7 @@ def read_listing(root: str, commit: str) -> dict[str, dict[str, Any]] | None:
     try:
         with open(listing_path(root, commit), "rb") as file:
             files = _loads(file.read(JSON_CAP))["files"]
-        usable = all(_safe(path) and type(info["size"]) is int for path, info in files.items())
+        usable = all(_safe(path) and _whole(info["size"]) for path, info in files.items())
         return files if files and usable else None
     except (OSError, Bad, KeyError, TypeError, AttributeError):
         return None
@@ -625,7 +628,7 @@ class _Check:
         self.tensor_bytes = sum(result.bytes for result in results.values())
         for index in indexes:
             parts = [results.get(shard) for shard in index.shards]
-            if type(index.total) is int and all(
+            if _whole(index.total) and all(
                 part and not any(p.level == "corrupt" for p in part.problems) for part in parts
             ):
                 total = sum(part.bytes for part in parts if part)
@@ -655,7 +658,7 @@ class _Check:
                 results[rel] = check_file(rel, path, names, published)
 
         with ThreadPoolExecutor(max(1, min(self.threads, len(jobs)))) as pool:
-            for done in [pool.submit(work) for _ in range(min(self.threads, len(jobs)))]:
+            for done in [pool.submit(work) for _thread in range(min(self.threads, len(jobs)))]:
                 done.result()
         for result in results.values():
             self.problems.extend(result.problems)

@@ -28,9 +28,9 @@ def code_constants() -> Iterator[tuple[str, str]]:
     """(text, file) of every upper-case string in the plugins: what is no code must be named in NOT_CODES."""
     for path in sorted((ROOT / "plugins").glob("*/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
-            is_text = isinstance(node, ast.Constant) and isinstance(node.value, str)
-            if is_text and CODE.fullmatch(node.value) and not NOT_CODES.fullmatch(node.value):
-                yield node.value, path.name
+            text = node.value if isinstance(node, ast.Constant) else None
+            if isinstance(text, str) and CODE.fullmatch(text) and not NOT_CODES.fullmatch(text):
+                yield text, path.name
 
 
 def documented_codes() -> set[str]:

@@ -32,4 +32,6 @@ if ! docker image inspect "$baked" > /dev/null 2>&1; then
   docker commit --change 'ENTRYPOINT ["/usr/local/bin/entrypoint", "/sbin/init"]' $work "$baked" > /dev/null
   echo "built $baked" >&2
 fi
+# Earlier versions take 700 MB each; those that a cluster still runs stay.
+docker images --format '{{.Repository}}:{{.Tag}}' 'inferops/lab-*' | grep -vxF -e "$runtime" -e "$baked" | xargs -r docker rmi > /dev/null 2>&1 || true
 printf '%s\n' "$runtime" "$baked"

@@ -124,8 +124,8 @@ ROLLING = {**dgd(spec={"restart": {"id": "r1"}}), "status": {"rollingUpdate": {"
             dgd(worker={"multinode": {"nodeCount": 2}}),
             dgd(),
             [
-                f'{WORKER}.multinode: Invalid value: {{"nodeCount":2}}: cannot change node topology between single-node '
-                "and multi-node after creation"
+                f'{WORKER}.multinode: Invalid value: {{"nodeCount":2}}: cannot change node topology between '
+                "single-node and multi-node after creation"
             ],
         ),
         (
@@ -137,8 +137,8 @@ ROLLING = {**dgd(spec={"restart": {"id": "r1"}}), "status": {"rollingUpdate": {"
             dgd(spec={"restart": {"id": "r", "strategy": {"order": ["Worker"]}}}),
             dgd(),
             [
-                'spec.restart.strategy.order: Invalid value: ["Worker"]: must have the same number of unique components '
-                "as the deployment"
+                'spec.restart.strategy.order: Invalid value: ["Worker"]: must have the same number of unique '
+                "components as the deployment"
             ],
         ),
         (

@@ -28,7 +28,7 @@ def test_nodes_are_those_of_claiming_pods() -> None:
     address = [{"type": "InternalIP", "address": "10.0.0.1"}]
     node = {"metadata": {"labels": {"nvidia.com/gpu.clique": "rack.1"}}, "status": {"addresses": address}}
     claim = [{"name": "c", "resourceClaimTemplateName": "a-cd-channel"}]
-    pods = [
+    pods: list[dict[str, Any]] = [
         {"spec": {"nodeName": "n1", "resourceClaims": claim}},
         {"spec": {"resourceClaims": claim}},
         {"spec": {"nodeName": "n2"}},

@@ -31,8 +31,9 @@ DGD: dict[str, Any] = {
 }
 
 
-def made(kind: str, dgd: dict[str, Any] = DGD) -> dict[str, Any]:
+def made(kind: str, dgd: dict[str, Any] | None = None) -> dict[str, Any]:
     """The Deployment of the component of this type."""
+    dgd = dgd or DGD
     part = next(c for c in dgd["spec"]["components"] if c["type"] == kind)
     dcd = render.dcd(dgd, part, "b608f8b1")
     dcd["metadata"]["uid"] = "u2"
@@ -51,7 +52,7 @@ def test_names_and_labels() -> None:
     }
     assert render.WORKER_HASH not in front["metadata"]["labels"]
     assert front["metadata"]["ownerReferences"][0]["blockOwnerDeletion"] is True
-    names = [obj["metadata"]["name"] for _, obj in render.discovery(DGD)]
+    names = [obj["metadata"]["name"] for _path, obj in render.discovery(DGD)]
     assert names == [f"lab-agg-k8s-service-discovery{end}" for end in ("", "-role", "-binding")]
 
 
@@ -95,7 +96,11 @@ def test_frontend_pod() -> None:
 
 @pytest.mark.parametrize(
     ("image", "expected"),
-    [(IMAGE, "lab:1"), (IMAGE.replace("vllm-runtime", "vllm-runtim"), None), (IMAGE.split(":")[0] + ":latest", None)],
+    [
+        (IMAGE, "lab:1"),
+        (IMAGE.replace("vllm-runtime", "vllm-runtim"), None),
+        (IMAGE.partition(":")[0] + ":latest", None),
+    ],
 )
 def test_only_a_known_runtime_is_swapped(image: str, expected: str | None) -> None:
     main = {"name": "main", "image": image}

@@ -196,7 +196,7 @@ def test_marked_token_is_never_shown(playbook: Playbook) -> None:
     api.add({**foreign, "data": {"HF_TOKEN": base64.b64encode(MARK.encode()).decode()}})
     release = {"namespace": "llm", "secret": {"name": "hf-token-secret", "key": "HF_TOKEN"}}
     elsewhere = {"delegate_to": "other"}
-    auth = {"kubeconfig": "{{ omit }}", "host": api.url, "api_key": "{{ token }}"}
+    auth: dict[str, Any] = {"kubeconfig": "{{ omit }}", "host": api.url, "api_key": "{{ token }}"}
     user = kubeconfig(api.url, "{{ token }}")
     output, parts, results = playbook.run(
         [

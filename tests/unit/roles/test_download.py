@@ -252,5 +252,6 @@ def test_unpinned_is_refused(pod: Pod) -> None:
 
 def test_program_without_arguments(pod: Pod) -> None:
     env = {**os.environ, "MODEL_CACHE_TERMINATION_LOG": str(pod.termination)}
-    done = subprocess.run([sys.executable, str(pod.folder / "download.py")], env=env, capture_output=True, text=True)
+    command = [sys.executable, str(pod.folder / "download.py")]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, json.loads(pod.termination.read_text())["code"]) == (2, "USAGE"), done.stderr

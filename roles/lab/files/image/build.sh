@@ -40,7 +40,7 @@ base_id=$($docker image inspect --format '{{.Id}}' "$base" 2> /dev/null) || {
   base_id=$($docker image inspect --format '{{.Id}}' "$base")
 }
 site=$cache/site-$(sha256sum "$here/requirements.txt" | cut -c1-12)-$arch
-hash=$({ echo "$base_id $arch"; cd "$here"; find . -type f ! -name '*.pyc' ! -name README.md | sort | xargs sha256sum; } | sha256sum | cut -c1-12)
+hash=$({ echo "$base_id $arch"; cd "$here"; sha256sum Dockerfile build.sh requirements.txt ./*.py; } | sha256sum | cut -c1-12)
 tag=inferops/lab-runtime:$hash
 
 if $docker image inspect "$tag" > /dev/null 2>&1; then

@@ -52,20 +52,20 @@ def fields(message: bytes) -> Iterator[tuple[int, bytes]]:
         at += size
 
 
-def prepared(request: bytes, _: Any) -> bytes:
+def prepared(request: bytes, _context: Any) -> bytes:
     """Claim {1: namespace, 2: uid, 3: name} of the request -> a map from its uid to an empty answer."""
     uids = [dict(fields(claim))[2] for number, claim in fields(request) if number == 1]
     log("claims", uids)
     return b"".join(field(1, field(1, uid) + field(2, b"")) for uid in uids)
 
 
-def info(_: bytes, __: Any) -> bytes:
+def info(_request: bytes, _context: Any) -> bytes:
     return field(1, "DRAPlugin") + field(2, DRIVER) + field(3, f"{KUBELET}/{SOCKET}") + field(4, "v1.DRAPlugin")
 
 
 METHODS: dict[str, Callable[[bytes, Any], bytes]] = {
     "GetInfo": info,
-    "NotifyRegistrationStatus": lambda _, __: b"",
+    "NotifyRegistrationStatus": lambda _request, _context: b"",
     "NodePrepareResources": prepared,
     "NodeUnprepareResources": prepared,
 }

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Installs the lab's platform in a cluster: CRDs, the stand-in operator, the ComputeDomain controller with its DRA
-plugin, and the model hub. Runs on the controller. Progress goes to standard error; the last line on standard output is JSON:
-{"changed": bool}. A second run changes nothing."""
+plugin, and the model hub. Runs on the controller. Progress goes to standard error; the last line on standard output is
+JSON: {"changed": bool}. A second run changes nothing."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def definitions(directories: list[str], schemas: dict[str, Any]) -> Iterator[Obj
         for file in sorted(Path(directory).glob("*.yaml")):
             for crd in yaml.load_all(file.read_text(encoding="utf-8"), Loader=loader):
                 if crd and crd.get("kind") == "CustomResourceDefinition":
-                    found[crd["metadata"]["name"]] = podschema.only_beta(crd)
+                    found[crd["metadata"]["name"]] = podschema.only_beta(podschema.fill(crd, schemas))
     yield from found.values()
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""ReadWriteMany volumes of the lab: a static hostPath volume for every claim of the class lab-rwx, removed with its claim.
+"""ReadWriteMany volumes of the lab: a static hostPath volume for every claim of the class lab-rwx, removed with it.
 A kind cluster of one node has no other way to RWX. ROOT is a directory of the node, mounted at the same path here."""
 
 from __future__ import annotations

@@ -242,7 +242,7 @@ def labels_of(of: Object) -> tuple[str, dict[str, str], dict[str, str]]:
 
 def deployment(of: Object, image: str, known: list[str]) -> Object:
     """The Deployment of a DCD; its strategy follows the annotations of the pod template."""
-    kind, _, labels = labels_of(of)
+    kind, _shared, labels = labels_of(of)
     meta, spec = of["metadata"], of["spec"]
     template = copy.deepcopy(spec["podTemplate"])
     pod, main = template["spec"], main_container(template["spec"])

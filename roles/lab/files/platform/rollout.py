@@ -58,7 +58,7 @@ def roll(desired: int, new: Counts, old: list[Counts], surge: int, unavailable: 
 
 def recreate(desired: int, old: list[Counts], pods_left: bool) -> tuple[int, list[int]]:
     """Everything old goes before anything new comes."""
-    return (0 if pods_left else desired), [0 for _ in old]
+    return (0 if pods_left else desired), [0] * len(old)
 
 
 def is_recreate(notes: dict[str, str]) -> bool:

@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import View
+
 Object = dict[str, Any]
 OLD, NEW = "b608f8b1", "0c1d2e3f"
 NAME = "lab-agg"
@@ -171,3 +174,24 @@ def event(reason: str, message: str, *, about: str = "worker-1", at: int = 0, ki
         "lastTimestamp": f"2026-11-30T10:00:{at:02d}Z",
         "involvedObject": {"kind": kind, "name": about, "uid": f"uid-{about}"},
     }
+
+
+LATER = "2026-11-30T10:05:00Z"
+FRONT = pod("front-1", component="Frontend", ready=True)
+CREATING = {"state": {"waiting": {"reason": "ContainerCreating"}}}
+NO_GPU = (
+    "0/1 nodes are available: 1 Insufficient nvidia.com/gpu. no new claims to deallocate, preemption: 0/1 nodes are"
+    " available: 1 No preemption victims found for incoming pod."
+)
+
+
+def look(*pods: Object, events: tuple[Object, ...] = (), logs: dict[str, str] | None = None, **values: Any) -> Snapshot:
+    """An observation of a release whose frontend is ready."""
+    live = values.pop("dgd", None) or not_ready(workers=counts(1, 1, 0))
+    dcds = values.pop("dcds", [dcd(OLD)])
+    return Snapshot(View(live, dcds, [FRONT, *pods]), list(events), logs=logs or {}, **values)
+
+
+def pull(message: str, reason: str = "ErrImagePull") -> Snapshot:
+    """A worker whose image does not come."""
+    return look(pod(phase="Pending", container=waiting(reason, message)))

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _run
-from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster, field_value
+from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.tests.unit.plugins.fake_api import FakeApi, kubeconfig, serve, status
 
@@ -132,7 +132,7 @@ def test_get(api: FakeApi, cluster: Cluster) -> None:
     assert cluster.get("v1", "ConfigMap", "greeting", "absent") is None
     api.add(CONFIG_MAP)
     found = cluster.get("v1", "ConfigMap", "greeting", "llm")
-    assert found is not None and found["data"] == {"text": "hello"} and type(found) is dict
+    assert found is not None and found["data"] == {"text": "hello"} and found.__class__ is dict
     error = fails("API_ABSENT", cluster.get, "resource.nvidia.com/v1beta1", "ComputeDomain", "x", "llm")
     assert "ComputeDomain resource.nvidia.com/v1beta1" in str(error)
     fails("BAD_MANIFEST", cluster.get, "v1", "ConfigMap", "greeting")
@@ -262,28 +262,3 @@ def test_service_proxy(api: FakeApi, cluster: Cluster) -> None:
     api.answers["GET", path] = status(503, "no endpoints available for service")
     error = fails("PATH_UNREACHABLE", cluster.service_proxy, "GET", "llm", "web", 8000, "v1/models", None, 5)
     assert "Service llm/web" in str(error) and "no endpoints" in str(error)
-
-
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        (".data.greeting", "hi"),
-        (".metadata.labels.app.kubernetes.io/name", "x"),
-        ('.spec.components[name="Worker"].replicas', 2),
-        (".spec.list[1]", "b"),
-        ('.spec.list[="a"]', "a"),
-        (".spec.absent.more", None),
-        (".spec.list[9]", None),
-        ('.spec.components[name="Nobody"].replicas', None),
-    ],
-)
-def test_field_value(path: str, value: Any) -> None:
-    obj = {
-        "metadata": {"labels": {"app.kubernetes.io/name": "x"}},
-        "data": {"greeting": "hi"},
-        "spec": {
-            "components": [{"name": "Frontend", "replicas": 1}, {"name": "Worker", "replicas": 2}],
-            "list": ["a", "b"],
-        },
-    }
-    assert field_value(obj, path) == value

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _findings
+from ansible_collections.inferops.dynamo.plugins.module_utils import _findings, _preflight
 from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import Placement
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._hub import Access
@@ -20,6 +23,29 @@ OURS = {"app.kubernetes.io/managed-by": "inferops.dynamo"}
 
 def named(name: str, **labels: str) -> dict[str, Any]:
     return {"metadata": {"name": name, "labels": labels}}
+
+
+def test_one_line_says_the_root_cause_first_and_what_to_do_about_all() -> None:
+    found = [
+        _findings.finding("FAIL", "TOKEN_REFUSED", "the hub refuses", "accept the licence"),
+        _findings.finding("FAIL", "DGD_API_ABSENT", "c1 doesn't serve it.", "install the platform"),
+        _findings.finding("WARN", "GPU_PRODUCT", "other nodes"),
+        _findings.finding("FAIL", "STORAGE_CLASS_ABSENT", "no storage class.", "set dynamo_storage_class"),
+    ]
+    error = _findings.error(_findings.failures(found), cluster={"context": "c1"})
+    assert error.as_result() == {
+        "cluster": {"context": "c1"},
+        "code": "DGD_API_ABSENT",
+        "hint": "install the platform; also no storage class: set dynamo_storage_class; "
+        "also the hub refuses: accept the licence",
+        "msg": f"c1 doesn't serve it: {error.hint}",
+    }
+
+
+@pytest.mark.parametrize("module", [_findings, _preflight])
+def test_every_failure_has_its_place_among_the_causes(module: ModuleType) -> None:
+    codes = set(re.findall(r'"FAIL",\s*"([A-Z_]+)"', Path(str(module.__file__)).read_text("utf-8")))
+    assert codes and codes <= set(_findings.CAUSES_FIRST)
 
 
 @pytest.mark.parametrize(("wanted", "level"), [(None, "PASS"), ("", "PASS"), ("u1", "PASS"), ("u2", "FAIL")])

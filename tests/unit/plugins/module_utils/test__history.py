@@ -23,8 +23,8 @@ RELEASE: dict[str, Any] = {
 }
 
 
-def record(number: int, release: dict[str, Any] = RELEASE) -> dict[str, Any]:
-    return _history.build(release, number, who="eve", when="2026-11-30T15:00:00Z", outcome="applied")
+def record(number: int, release: dict[str, Any] | None = None) -> dict[str, Any]:
+    return _history.build(release or RELEASE, number, who="eve", when="2026-11-30T15:00:00Z", outcome="applied")
 
 
 def test_build_and_parse() -> None:

@@ -134,7 +134,7 @@ def clock() -> tuple[list[float], Clock]:
 def test_poll_ends_with_a_result_or_at_its_deadline() -> None:
     time, fake = clock()
     lefts: list[float] = []
-    assert poll(lambda left: lefts.append(left), timeout=5, interval=2, clock=fake) is None
+    assert poll(lefts.append, timeout=5, interval=2, clock=fake) is None
     assert (lefts, time[0]) == ([5, 3, 1, 0], 5)
     assert poll(lambda left: "yes", timeout=0, clock=fake) == "yes"
 

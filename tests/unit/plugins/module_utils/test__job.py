@@ -27,7 +27,7 @@ def job(condition: str = "", reason: str = "", message: str = "", **status: Any)
     }
 
 
-def pod(state: dict[str, Any], phase: str = "Pending", condition: Any = SCHEDULED, number: int = 1) -> dict[str, Any]:
+def pod(state: dict[str, Any], phase: str = "Pending", condition: Any = None, number: int = 1) -> dict[str, Any]:
     container = {"name": "model-download", "image": "python:3.12-slim", "state": state}
     return {
         "metadata": {
@@ -36,7 +36,7 @@ def pod(state: dict[str, Any], phase: str = "Pending", condition: Any = SCHEDULE
             "creationTimestamp": f"2026-01-01T00:00:0{number}Z",
         },
         "spec": {"volumes": job()["spec"]["template"]["spec"]["volumes"]},
-        "status": {"phase": phase, "conditions": [condition], "containerStatuses": [container]},
+        "status": {"phase": phase, "conditions": [condition or SCHEDULED], "containerStatuses": [container]},
     }
 
 

@@ -31,9 +31,8 @@ def answer(status: int, body: Any = b"", kind: str = "application/json") -> Resp
     return Response(status, {"content-type": kind}, data)
 
 
-def chat(
-    content: str | None = "2 + 2 = 4", finish: str | None = "stop", usage: Any = USAGE, **message: Any
-) -> Response:
+def chat(content: str | None = "2 + 2 = 4", finish: str | None = "stop", **message: Any) -> Response:
+    usage = message.pop("usage", USAGE)
     choice = {"message": {"role": "assistant", "content": content, **message}, "finish_reason": finish}
     return answer(200, {"choices": [choice], "usage": usage})
 

@@ -346,9 +346,9 @@ def test_every_dtype_agrees(dtype: str) -> None:
 def test_mutated_headers_agree_and_never_crash(seed: int) -> None:
     rng = random.Random(seed)
     good = json.dumps({f"t{n}": tensor(n * 8, n * 8 + 8, "F32", [2]) for n in range(4)}, separators=(",", ":")).encode()
-    for _ in range(400):
+    for _round in range(400):
         raw = bytearray(good)
-        for _ in range(rng.randint(1, 3)):
+        for _change in range(rng.randint(1, 3)):
             at = rng.randrange(len(raw))
             raw[at : at + rng.randint(0, 2)] = rng.choice(b'{}[]":,0123456789eE-. \\\xff').to_bytes(1, "big")
         # Twice the same key is a finding of ours; safetensors takes the last one.
@@ -395,7 +395,7 @@ def test_hostile_headers_cost_bounded_memory(tmp_path: Path) -> None:
     )
     wide = b'{"a":[' + b"[]," * 15_000_000 + b"[]]}"
     write(tmp_path, **{"config.json": {}, "tokenizer.json": {}, SHARDS[0]: packed(wide), SHARDS[1]: packed(wide)})
-    done = subprocess.run([sys.executable, "-c", limited, str(tmp_path)], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", limited, str(tmp_path)], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, "too_complex"), done.stderr
 
 
@@ -405,7 +405,7 @@ def test_hostile_headers_cost_bounded_memory(tmp_path: Path) -> None:
 def test_program(tmp_path: Path) -> None:
     def call(*arguments: str) -> tuple[int, Any]:
         command = [sys.executable, "-S", "-E", _safetensors.__file__, *arguments]
-        done = subprocess.run(command, capture_output=True, text=True)
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, json.loads(done.stdout or "null")
 
     assert call()[0] == 2

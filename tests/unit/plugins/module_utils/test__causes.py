@@ -1,0 +1,81 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
+    MAX_EVIDENCE,
+    classify_log,
+    event_time,
+    mask,
+    pod_events,
+)
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
+    Object,
+    event,
+    look,
+    pod,
+)
+
+
+def test_events_of_a_pod_are_its_own_and_in_order() -> None:
+    mine = pod()
+    events = [event("Failed", "second", at=2), event("Failed", "first", at=1), event("Pulled", "other reason", at=3)]
+    foreign = {**event("Failed", "of a pod of the same name"), "involvedObject": {"name": "worker-1", "uid": "0"}}
+    assert pod_events(mine, look(mine, events=(*events, foreign)), "Failed") == ["first", "second"]
+
+
+@pytest.mark.parametrize(
+    ("values", "time"),
+    [
+        ({"series": {"lastObservedTime": "3"}, "lastTimestamp": "2"}, "3"),
+        ({"lastTimestamp": "2", "eventTime": "1"}, "2"),
+        ({"lastTimestamp": None, "eventTime": "1"}, "1"),
+        ({}, "0"),
+    ],
+)
+def test_the_time_of_an_event(values: Object, time: str) -> None:
+    assert event_time({**values, "metadata": {"creationTimestamp": "0"}}) == time
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        ("torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB", "CUDA out of memory"),
+        ("RuntimeError: NCCL error: unhandled system error", "NCCL"),
+        ("FileNotFoundError: [Errno 2] No such file or directory: '/model/config.json'", "missing checkpoint"),
+        ("huggingface_hub.errors.LocalEntryNotFoundError: outgoing traffic has been disabled", "missing checkpoint"),
+        ("huggingface_hub.errors.GatedRepoError: 403 Client Error.", "token"),
+        ("sglang.launch_server: error: unrecognized arguments: --wibble", "bad argument"),
+        ("ModuleNotFoundError: No module named 'dynamo.sglangg'", "bad argument"),
+        ("RuntimeError: No CUDA GPUs are available", "GPU driver"),
+        ("OSError: [Errno 28] No space left on device", "no space"),
+        ("all went well", ""),
+    ],
+)
+def test_engine_errors(line: str, name: str) -> None:
+    log_class, lines = classify_log(f"starting\n{line}\nbye")
+    assert (log_class.name if log_class else "") == name
+    assert line.split(":")[0] in lines
+
+
+@pytest.mark.parametrize(
+    ("text", "clean"),
+    [
+        ("token hf_abcdefghijklmnop used", "token ******** used"),
+        ("Authorization: Bearer abcdefgh.ijkl", "Authorization: Bearer ********"),
+        ("HF_TOKEN=abcdef123456 x", "HF_TOKEN=******** x"),
+        ('{"password": "hunter2hunter2"}', '{"password": ********"}'),
+        ("completion_tokens: 3", "completion_tokens: 3"),
+    ],
+)
+def test_credentials_are_masked(text: str, clean: str) -> None:
+    assert mask(text) == clean
+
+
+def test_evidence_is_one_short_line() -> None:
+    assert mask(" a\n b ") == "a b"
+    assert len(mask("x" * 5000)) == MAX_EVIDENCE

@@ -1,0 +1,182 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+from __future__ import annotations
+
+import pytest
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import (
+    HOPELESS_RESTARTS,
+    pod_causes,
+    read_scheduler,
+)
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
+    CREATING,
+    LATER,
+    NEW,
+    NO_GPU,
+    OLD,
+    counts,
+    crashed,
+    dcd,
+    event,
+    look,
+    pod,
+    pull,
+    rolling,
+    waiting,
+)
+
+CASES = [
+    # image
+    (pull('failed to resolve reference "r/engine:1": r/engine:1: not found'), "IMAGE_NOT_FOUND", "config"),
+    (pull('Back-off pulling image: ErrImagePull: manifest unknown', "ImagePullBackOff"), "IMAGE_NOT_FOUND", "config"),
+    (pull("couldn't parse image name: invalid reference format", "InvalidImageName"), "IMAGE_NOT_FOUND", "config"),
+    (pull("unexpected status from HEAD request to r/v2: 401 Unauthorized"), "IMAGE_UNAUTHORIZED", "config"),
+    (pull("pull access denied, repository does not exist or may require login"), "IMAGE_UNAUTHORIZED", "config"),
+    (pull("no match for platform in manifest: not found"), "IMAGE_ARCHITECTURE", "config"),
+    (pull("dial tcp: lookup registry.example on 10.0.0.2:53: no such host"), "IMAGE_PULL", "config"),
+    (pull("429 Too Many Requests - toomanyrequests: rate limit"), "IMAGE_PULL", "slow"),
+    (pull("dial tcp 10.0.0.9:443: i/o timeout"), "IMAGE_PULL", "slow"),
+    (pull('Back-off pulling image "r/engine:1"', "ImagePullBackOff"), "IMAGE_PULL", "slow"),
+    (
+        look(
+            pod(container=waiting("ImagePullBackOff", 'Back-off pulling image "x"')),
+            events=(event("Failed", 'Failed to pull image "x": not found'),),
+        ),
+        "IMAGE_NOT_FOUND",
+        "config",
+    ),
+    # scheduling
+    (look(pod(scheduled=NO_GPU)), "UNSCHEDULABLE", "scheduling"),
+    (look(pod(scheduled=NO_GPU), events=(event("TriggeredScaleUp", "pod triggered scale-up"),)), "UNSCHEDULABLE", ""),
+    (look(pod(scheduled=NO_GPU), pod("old", leaving=True)), "UNSCHEDULABLE", ""),
+    (
+        look(pod(scheduled="0/1 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/not-ready}")),
+        "NODE_NOT_READY",
+        "",
+    ),
+    (
+        look(
+            pod("old", ready=True),
+            pod("new", worker_hash=NEW, scheduled=NO_GPU, created=LATER, template="t2"),
+            dgd=rolling(workers=counts(2, 1, 1)),
+            dcds=[dcd(OLD), dcd(NEW, created=LATER)],
+        ),
+        "ROLLOUT_STUCK",
+        "scheduling",
+    ),
+    (
+        look(pod(scheduled='0/1 nodes are available: persistentvolumeclaim "cache" not found. not found')),
+        "CLAIM_MISSING",
+        "config",
+    ),
+    (
+        look(pod(scheduled="0/2 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found")),
+        "CLAIM_PENDING",
+        "slow",
+    ),
+    (
+        look(
+            pod(scheduled=False),
+            events=(event("FailedResourceClaimCreation", 'resource claim template "cd" not found'),),
+        ),
+        "CLAIM_TEMPLATE_MISSING",
+        "scheduling",
+    ),
+    # between scheduling and running
+    (look(pod(container=waiting("CreateContainerConfigError", 'secret "hf" not found'))), "CONFIG_MISSING", "config"),
+    (look(pod(container=waiting("RunContainerError", 'exec: "nope": not found'))), "CONTAINER_START", "config"),
+    (
+        look(pod(container=CREATING), events=(event("FailedMount", 'SetUp failed: configmap "eagle" not found'),)),
+        "CONFIG_MISSING",
+        "config",
+    ),
+    (look(pod(container=CREATING), events=(event("FailedMount", "timed out"),)), "VOLUME_MOUNT", "slow"),
+    (
+        look(pod(container=CREATING), events=(event("FailedAttachVolume", "Multi-Attach error for volume"),)),
+        "CLAIM_ACCESS_MODE",
+        "slow",
+    ),
+    (
+        look(
+            pod(container=CREATING),
+            events=(
+                event("FailedPrepareDynamicResources", "DRA driver compute-domain.nvidia.com is not registered"),
+            ),
+        ),
+        "DRA_DRIVER_ABSENT",
+        "scheduling",
+    ),
+    (
+        look(
+            pod(container=CREATING),
+            events=(event("FailedPrepareDynamicResources", "current node not ready in ComputeDomain"),),
+        ),
+        "COMPUTE_DOMAIN_NOT_READY",
+        "slow",
+    ),
+    # running
+    (look(pod(container=crashed())), "CRASH_LOOP", "restarts"),
+    (look(pod(container=crashed(now="CrashLoopBackOff"))), "CRASH_LOOP", "restarts"),
+    (look(pod(container=crashed(137, reason="OOMKilled"))), "OOM_KILLED", "restarts"),
+    (
+        look(
+            pod(container=crashed(137)),
+            events=(event("Killing", "Container main failed liveness probe, will be restarted"),),
+        ),
+        "PROBE_KILLED",
+        "restarts",
+    ),
+    (
+        look(
+            pod(container=crashed(143)),
+            events=(event("Killing", "Container main failed startup probe, will be restarted"),),
+        ),
+        "STARTUP_BUDGET",
+        "restarts",
+    ),
+    (
+        look(pod(container=crashed(255)), logs={"worker-1/main": "exec /usr/bin/python3: exec format error"}),
+        "IMAGE_ARCHITECTURE",
+        "restarts",
+    ),
+    (look(pod(), events=(event("NodeNotReady", "Node is not ready"),)), "NODE_NOT_READY", ""),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("snapshot", "code", "budget"), CASES, ids=[f"{c}-{i}" for i, (_s, c, _b) in enumerate(CASES)])
+def test_one_cause(snapshot: Snapshot, code: str, budget: str) -> None:
+    pods = [p for p in snapshot.view.pods if not _dgd.ready(p) and not _dgd.leaving(p)]
+    found = [cause for p in pods for cause in pod_causes(p, snapshot)]
+    assert [(f.code, f.budget) for f in found] == [(code, budget)]
+    assert found[0].object and found[0].evidence
+
+
+def test_an_engine_that_can_not_start_needs_no_third_try() -> None:
+    crash = look(pod(container=crashed()), logs={"worker-1/main": "error: unrecognized arguments: --wibble"})
+    found = pod_causes(crash.view.pods[1], crash)[0]
+    assert found.limit == HOPELESS_RESTARTS and "--wibble" in found.evidence
+
+
+@pytest.mark.parametrize(
+    ("message", "text", "hint"),
+    [
+        (NO_GPU, "1 nodes: 1 lack nvidia.com/gpu", "Free it"),
+        (
+            "0/3 nodes are available: 1 node(s) had untolerated taint {nvidia.com/gpu: present}, 2 node(s) didn't match"
+            " Pod's node affinity/selector. preemption: 0/3 nodes are available: 3 Preemption is not helpful.",
+            "3 nodes: 2 don't match the node selector or affinity, 1 have the taint nvidia.com/gpu: present",
+            "Compare the placement",
+        ),
+        ("0/1 nodes are available: 1 node(s) were unschedulable.", "1 nodes: 1 are cordoned", "Uncordon"),
+        ("0/2 nodes are available: 2 something new.", "2 nodes: 2 something new", ""),
+        ("no nodes", "no nodes", ""),
+    ],
+)
+def test_scheduler_messages(message: str, text: str, hint: str) -> None:
+    found = read_scheduler(message)
+    assert found[0] == text and found[1].startswith(hint)
