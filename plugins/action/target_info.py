@@ -16,7 +16,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _kubeconfig
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import plain
 from ansible_collections.inferops.dynamo.plugins.modules import target_info
-from ansible_collections.inferops.dynamo.plugins.plugin_utils._action import DualAction
+from ansible_collections.inferops.dynamo.plugins.plugin_utils._action import DualAction, display
 
 # What ansible uses when nobody names an inventory.
 NO_INVENTORY = "/etc/ansible/hosts"
@@ -27,6 +27,13 @@ class ActionModule(DualAction):
 
     module = target_info
 
+    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The module's result; in diff mode the rendered manifests are printed as they are, to be read or piped on."""
+        result = super().run(tmp, task_vars)
+        if self._task.diff and result.get("rendered"):
+            display.display(result["rendered"])
+        return result
+
     def add_params(self, params: dict[str, Any], task_vars: dict[str, Any]) -> None:
         """Refuse what the inventory leaves open; :raises DynamoError: INVENTORY_EMPTY, CLUSTER_UNSET, SAME_CLUSTER."""
         host = str(task_vars["inventory_hostname"])
@@ -34,6 +41,10 @@ class ActionModule(DualAction):
         params["implicit"] = host not in inventory
         if params["implicit"]:
             _refuse_empty([str(source) for source in task_vars.get("ansible_inventory_sources") or []])
+        if params.get("need_cluster") is False and params.get("namespace"):
+            params.pop("kubeconfig", None)
+            params.pop("context", None)
+            return
         play = [str(name) for name in task_vars.get("ansible_play_hosts_all") or [host]]
         if len({*inventory, *play}) < 2:
             return

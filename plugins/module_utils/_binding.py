@@ -21,7 +21,42 @@ SCHEDULING: dict[str, Any] = {
     "runtime_class": {"type": "str"},
     "priority_class": {"type": "str"},
 }
-BY_COMPONENT = ("env", "image", "pod_annotations", "replicas", "resources", "shared_memory", "termination_grace")
+NETWORK: dict[str, Any] = {
+    "interface": {"type": "str"},
+    "gloo_interface": {"type": "str"},
+    "rdma_resource": {"type": "str"},
+    "rdma_count": {"type": "int"},
+    "infiniband": {"type": "dict", "options": {"devices": {"type": "str", "required": True}}},
+    "gke_roce": {
+        "type": "dict",
+        "options": {
+            "default_interface": {"type": "str", "required": True},
+            "networks": {
+                "type": "list",
+                "elements": "dict",
+                "required": True,
+                "options": {
+                    "interface": {"type": "str", "required": True},
+                    "network": {"type": "str", "required": True},
+                },
+            },
+            "count": {"type": "int", "default": 1},
+            "cross_nic": {"type": "str"},
+        },
+    },
+}
+BY_COMPONENT = (
+    "env",
+    "image",
+    "image_tag",
+    "pod_annotations",
+    "pod_labels",
+    "replicas",
+    "resources",
+    "shared_memory",
+    "startup_failures",
+    "termination_grace",
+)
 SPEC: dict[str, Any] = {
     "name": {"type": "str"},
     "labels": {"type": "dict"},
@@ -29,10 +64,18 @@ SPEC: dict[str, Any] = {
     "pull_secrets": {"type": "list", "elements": "str"},
     "image_registry": {"type": "str"},
     "scheduling": {"type": "dict", "options": {**SCHEDULING, "components": {"type": "dict"}}},
-    "network": {
-        "type": "dict",
-        "options": {"interface": {"type": "str"}, "rdma_resource": {"type": "str"}, "rdma_count": {"type": "int"}},
-        "required_together": [("rdma_resource", "rdma_count")],
+    "network": {"type": "dict", "options": {**NETWORK, "components": {"type": "dict"}}},
+    "compute_domain": {"type": "str"},
+    "cache_volume": {"type": "dict", "options": {key: {"type": "dict"} for key in ("nfs", "csi", "hostPath")}},
+    "compile_cache": {"type": "dict", "options": {"host_path": {"type": "str", "required": True}}},
+    "patches": {
+        "type": "list",
+        "elements": "dict",
+        "options": {
+            "component": {"type": "str"},
+            "merge": {"type": "dict"},
+            "json6902": {"type": "list", "elements": "dict"},
+        },
     },
     "placement": {"type": "dict", "options": {"topology_key": {"type": "str", "required": True}}},
     "job": {
@@ -128,12 +171,15 @@ def normalise(binding: Any) -> dict[str, Any]:
     if not isinstance(binding, Mapping):
         raise refuse("", f"must be a dictionary, found {type(binding).__name__}")
     result = _check_spec(SPEC, binding, "")
-    scheduling = result.get("scheduling", {})
-    result["scheduling"] = {key: value for key, value in scheduling.items() if value is not None}
-    for key, value in (scheduling.get("components") or {}).items():
-        if not isinstance(value, Mapping):
-            raise refuse(f"scheduling.components.{key}", "must be a dictionary")
-        result["scheduling"]["components"][key] = _check_spec(SCHEDULING, value, f"scheduling.components.{key}")
+    for section, spec in (("scheduling", SCHEDULING), ("network", NETWORK)):
+        if section in result:
+            result[section] = _by_component(section, spec, result[section])
+    _check_network("network", result.get("network", {}))
+    for key, facts in result.get("network", {}).get("components", {}).items():
+        _check_network(f"network.components.{key}", {**result["network"], **facts})
+    _check_volumes(result)
+    if "patches" in result:
+        result["patches"] = [_check_patch(index, patch) for index, patch in enumerate(result["patches"])]
     for key in ("labels", "annotations"):
         result[key] = texts(result.get(key, {}), key)
     taken = sorted(({*OWN_LABELS} & result["labels"].keys()) | ({*OWN_ANNOTATIONS} & result["annotations"].keys()))
@@ -144,12 +190,70 @@ def normalise(binding: Any) -> dict[str, Any]:
     for name in result.get("pull_secrets", []):
         if not DNS_NAME.match(name):
             raise refuse("pull_secrets", f"{name!r} is no name of a Secret; give a list of names")
-    if "name" in result and not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", result["name"]):
-        raise refuse(
-            "name", f"{result['name']!r} must be lower-case letters, digits and hyphens, starting with a letter"
-        )
+    for key in ("name", "compute_domain"):
+        if key in result and not re.fullmatch(r"[a-z]([-a-z0-9]*[a-z0-9])?", result[key]):
+            raise refuse(key, f"{result[key]!r} must be lower-case letters, digits and hyphens, starting with a letter")
     if "image_registry" in result and ("://" in result["image_registry"] or "@" in result["image_registry"]):
         raise refuse(
             "image_registry", "must be a registry and path such as mirror.example.com/nvcr, without a scheme or user"
         )
     return result
+
+
+def _by_component(section: str, spec: dict[str, Any], value: Mapping[str, Any]) -> dict[str, Any]:
+    """A section whose options can also be given under `components.<which>`, without its empty options."""
+    result = _filled(value)
+    if "components" in result:
+        for key, item in result["components"].items():
+            if not isinstance(item, Mapping):
+                raise refuse(f"{section}.components.{key}", "must be a dictionary")
+        result["components"] = {
+            str(key): _filled(_check_spec(spec, item, f"{section}.components.{key}"))
+            for key, item in result["components"].items()
+        }
+    return result
+
+
+def _filled(value: Mapping[str, Any]) -> dict[str, Any]:
+    return {
+        key: _filled(item) if isinstance(item, Mapping) else item for key, item in value.items() if item is not None
+    }
+
+
+def _check_network(path: str, network: Mapping[str, Any]) -> None:
+    if ("rdma_resource" in network) != ("rdma_count" in network):
+        raise refuse(path, "rdma_resource and rdma_count belong together")
+    if "infiniband" in network and "gke_roce" in network:
+        raise refuse(path, "infiniband and gke_roce exclude each other")
+    if "rdma_resource" in network and not re.fullmatch(r"[a-z0-9.-]+/[\w.-]+", network["rdma_resource"]):
+        raise refuse(f"{path}.rdma_resource", "must be the name of an extended resource, such as rdma/ib")
+    for name, number in (
+        ("rdma_count", network.get("rdma_count")),
+        ("count", network.get("gke_roce", {}).get("count")),
+    ):
+        if number is not None and number < 1:
+            raise refuse(f"{path}.{name}", f"must be at least 1, found {number}")
+
+
+def _check_volumes(binding: dict[str, Any]) -> None:
+    """Volumes that pods mount as they are: the model cache, and the node's folder for compiled kernels."""
+    if "cache_volume" in binding:
+        sources = {kind: source for kind, source in binding["cache_volume"].items() if source is not None}
+        if len(sources) != 1:
+            raise refuse("cache_volume", "must be exactly one of nfs, csi, hostPath, as in a pod's volumes")
+        binding["cache_volume"] = sources
+        needed = {"nfs": ("server", "path"), "csi": ("driver",), "hostPath": ("path",)}
+        for kind, source in sources.items():
+            missing = [key for key in needed[kind] if not source.get(key)]
+            if missing:
+                raise refuse(f"cache_volume.{kind}", f"{' and '.join(missing)} must be set")
+    folder = binding.get("compile_cache", {}).get("host_path", "/")
+    if not folder.startswith("/") or ".." in folder.split("/"):
+        raise refuse("compile_cache.host_path", "must be an absolute path on the nodes")
+
+
+def _check_patch(index: int, patch: Mapping[str, Any]) -> dict[str, Any]:
+    given = {key: value for key, value in patch.items() if value is not None}
+    if ("merge" in given) == ("json6902" in given):
+        raise refuse(f"patches[{index}]", "must have exactly one of merge, json6902")
+    return given

@@ -6,29 +6,24 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
-import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
+from ansible_collections.inferops.dynamo.plugins.module_utils._derive import GPU_NAME, claim_of, derive
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
-    GPU,
-    HEX40,
     Manifest,
+    check_component,
     graph,
-    main_container,
     workers_of,
 )
 
 MANIFESTS = "deploy.yaml"
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 SUPPORTING = {"ConfigMap": "v1", "ComputeDomain": "resource.nvidia.com/v1beta1"}
-_GPU_NAME = re.compile(r"[a-z]{1,2}\d{2,3}[a-z]?\Z")
-_VARIABLE = re.compile(r"\$\(([^)]+)\)")
 
 
 @dataclass
@@ -67,7 +62,7 @@ def short_names(target: str) -> set[str]:
     parts = target.lower().split("/")
     framework = next((part for part in parts if part in FRAMEWORKS), "")
     words = parts[-1].split("-")
-    gpu = next((word for word in words if _GPU_NAME.match(word)), "")
+    gpu = next((word for word in words if GPU_NAME.match(word)), "")
     if not framework or not gpu:
         return set()
     topology = words[0] if words[0] in ("agg", "disagg") else ""
@@ -88,7 +83,7 @@ def resolve(name: str, catalog: Mapping[str, str]) -> str:
         )
     fits = [target for target in catalog if target.lower() == wanted]
     fits = fits or [target for target in catalog if wanted in short_names(target)]
-    fits = fits or [target for target, directory in catalog.items() if wanted in _deployment_names(directory)]
+    fits = fits or [target for target, directory in catalog.items() if wanted in deployment_names(directory)]
     if len(fits) == 1:
         return fits[0]
     if fits:
@@ -101,7 +96,8 @@ def resolve(name: str, catalog: Mapping[str, str]) -> str:
     raise DynamoError(f"target {name} is not in the catalog.", "TARGET_UNKNOWN", guess + listing)
 
 
-def _deployment_names(directory: str) -> set[str]:
+def deployment_names(directory: str) -> set[str]:
+    """Names of the deployments in a directory's deploy.yaml, in lower case."""
     try:
         with open(os.path.join(directory, MANIFESTS), encoding="utf-8") as stream:
             documents = _yaml.load_all(stream)
@@ -145,15 +141,47 @@ def read(target: str, catalog: Mapping[str, str], overrides: Mapping[str, Any] |
     own = {**model, **recipe, "provenance": {**model.get("provenance", {}), **recipe.get("provenance", {})}}
     derived: dict[str, Any] = {}
     if not recipe:
-        derived, found = derive(manifests, target)
+        derived, found = derive(manifests, target, _beside(os.path.join(root, target.split("/")[0])))
         notes += found
     meta = {**derived, **own, **(overrides or {})}
     for key in ("served_model", "repositories"):
         if not meta.get(key):
+            reads = f"; the workers read {meta['reads']}" if meta.get("reads") else ""
             raise DynamoError(
-                f"{path}: {key} can't be told from the manifests.", "RECIPE_INCOMPLETE", f"Set dynamo_recipe.{key}."
+                f"{path}: {key} can't be told from the manifests{reads}.",
+                "RECIPE_INCOMPLETE",
+                f"Set dynamo_recipe.{key}.",
             )
     return Recipe(target, directory, manifests, meta, notes)
+
+
+def kustomized(recipe: Recipe, documents: list[Any], directory: str) -> Recipe:
+    """The recipe with the manifests that a Kustomization made of it, and the claim that they mount.
+
+    :raises DynamoError: RECIPE when they are not a portable deployment, or not of this recipe.
+    """
+    manifests = checked(documents, directory)
+    before, after = graph(recipe.manifests)["metadata"]["name"], graph(manifests)["metadata"]["name"]
+    if before != after:
+        raise DynamoError(
+            f"dynamo_kustomization: {directory} builds {after}, the target {recipe.target} is {before}.", "RECIPE"
+        )
+    claim = claim_of(workers_of(graph(manifests)))
+    meta = {**recipe.meta, "claim": {**(recipe.meta.get("claim") or {}), **({"name": claim} if claim else {})}}
+    return replace(recipe, manifests=manifests, meta=meta)
+
+
+def _beside(model: str) -> list[Any]:
+    """The documents of a vendor's model-cache directory; a file that can't be read says nothing."""
+    directory = os.path.join(model, "model-cache")
+    found: list[Any] = []
+    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
+        if name.endswith((".yaml", ".yml")):
+            try:
+                found += load_yaml(os.path.join(directory, name))
+            except DynamoError:
+                continue
+    return found
 
 
 def _metadata(path: str) -> dict[str, Any]:
@@ -201,107 +229,5 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
     if not isinstance(components, list) or not components:
         raise wrong("spec.components must be a list with at least one component")
     for component in components:
-        _check_component(component, wrong)
+        check_component(component, wrong)
     return [*sorted(support, key=lambda manifest: manifest["kind"] != "ConfigMap"), graphs[0]]
-
-
-def _check_component(component: Any, wrong: Any) -> None:
-    name = component.get("name") if isinstance(component, dict) else None
-    if not isinstance(name, str):
-        raise wrong("a component has no name")
-    containers = ((component.get("podTemplate") or {}).get("spec") or {}).get("containers") or []
-    main = [container for container in containers if isinstance(container, dict) and container.get("name") == "main"]
-    if len(main) != 1 or not isinstance(main[0].get("image"), str):
-        raise wrong(f"component {name} needs one container main with an image")
-    for item in [*(main[0].get("command") or []), *(main[0].get("args") or [])]:
-        if not isinstance(item, str):
-            raise wrong(f"component {name}: argument {item!r} is not a text; quote it")
-    for entry in main[0].get("env") or []:
-        for key in ("name", "value"):
-            if not isinstance(entry.get(key, ""), str):
-                raise wrong(f"component {name}: {key} {entry[key]!r} of a variable is not a text; quote it")
-
-
-def derive(manifests: list[Manifest], target: str) -> tuple[dict[str, Any], list[str]]:
-    """Metadata of a recipe that has none of ours, as far as its manifests tell, and notes for people."""
-    dgd = graph(manifests)
-    workers = workers_of(dgd)
-    if not workers:
-        return {}, ["the recipe has no worker component"]
-    worker = workers[0]
-    arguments = expanded_arguments(worker, manifests)
-    module = arguments.get("-m", "")
-    framework = dgd["spec"].get("backendFramework") or module.partition("dynamo.")[2]
-    types = {component.get("type") for component in workers}
-    words = [word for word in target.lower().split("/")[-1].split("-") if _GPU_NAME.match(word)]
-    gpu = words[0].upper() if words else ""
-    model = next((arguments[flag] for flag in ("--model", "--model-path") if flag in arguments), "")
-    context = next(
-        (arguments[f] for f in ("--max-model-len", "--context-length", "--max-seq-len") if f in arguments), ""
-    )
-    meta: dict[str, Any] = {
-        "framework": framework,
-        "topology": "disagg" if types & {"prefill", "decode"} else "agg",
-        "gpu": gpu,
-        "gpu_products": [f"NVIDIA-{gpu}"] if gpu else [],
-        "served_model": arguments.get("--served-model-name", "" if model.startswith("/") else model),
-        "context_length": int(context) if context.isdigit() else None,
-        "repositories": _repositories(model, arguments),
-        "smoke": {
-            "requests": [
-                {"name": "chat", "body": {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 64}}
-            ]
-        },
-    }
-    notes = ["no recipe.yml: everything about this target was read from its manifests"]
-    notes += [] if gpu else ["the GPU is not in the directory's name; dynamo_recipe.gpu sets it"]
-    notes += (
-        []
-        if meta["context_length"]
-        else ["the context length is not among the arguments; dynamo_recipe.context_length sets it"]
-    )
-    notes += [
-        f"the revision of {repository['id']} is not pinned; dynamo_model_commit sets it"
-        for repository in meta["repositories"]
-        if not repository["commit"]
-    ]
-    return meta, notes
-
-
-def expanded_arguments(component: Mapping[str, Any], manifests: list[Manifest]) -> dict[str, str]:
-    """{flag: value} of the container main, with $(VAR) resolved from its env and the ConfigMaps; a bare flag has ""."""
-    main = main_container(component)
-    data = {m["metadata"]["name"]: m.get("data", {}) for m in manifests if m["kind"] == "ConfigMap"}
-    env: dict[str, str] = {}
-    for entry in main.get("env") or []:
-        reference = (entry.get("valueFrom") or {}).get("configMapKeyRef") or {}
-        env[entry["name"]] = entry.get("value") or data.get(reference.get("name"), {}).get(reference.get("key"), "")
-    words = [_VARIABLE.sub(lambda match: env.get(match[1], match[0]), word) for word in main.get("args") or []]
-    arguments: dict[str, str] = {}
-    for index, word in enumerate(words):
-        if word.startswith("-"):
-            flag, equals, value = word.partition("=")
-            following = words[index + 1] if index + 1 < len(words) else ""
-            arguments.setdefault(flag, value if equals else "" if following.startswith("--") else following)
-    return arguments
-
-
-def _repositories(model: str, arguments: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Only hub names: a folder doesn't tell the repository that it came from."""
-    pairs = [(model, arguments.get("--revision", ""))]
-    try:
-        draft = json.loads(arguments.get("--speculative-config", "{}"))
-        pairs.append((str(draft.get("model", "")), str(draft.get("revision", ""))))
-    except (ValueError, AttributeError):
-        pass
-    return [
-        {"id": name, "commit": revision if HEX40.match(revision) else "", "layout": "hub"}
-        for name, revision in pairs
-        if re.fullmatch(r"[\w.-]+/[\w.-]+", name)
-    ]
-
-
-def gpus_of(component: Mapping[str, Any]) -> int:
-    """GPUs of one pod of a component."""
-    resources = main_container(component).get("resources", {})
-    return int(resources.get("limits", {}).get(GPU) or resources.get("requests", {}).get(GPU) or 0)

@@ -22,6 +22,7 @@ DGD = ("nvidia.com/v1beta1", "DynamoGraphDeployment")
 DCD = ("nvidia.com/v1beta1", "DynamoComponentDeployment")
 # An API server that restarts or limits requests says nothing about the deployment.
 UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
+NOT_APPLIED = "NOT_APPLIED"
 # A watch that ends at once must not turn the wait into a busy loop.
 SHORT_WATCH = 0.5
 LOG_LINES = 40
@@ -37,10 +38,12 @@ class Wait:
         name: str,
         budgets: Mapping[str, float] | None = None,
         *,
+        manifest: Object | None = None,
         clock: Clock = Clock(),
         say: Callable[[str], None] = lambda _: None,
     ) -> None:
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
+        self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
 
@@ -56,9 +59,9 @@ class Wait:
                 findings = diagnose(snapshot)
                 verdict = _dgd.judge(snapshot.view, pulling(snapshot))
             except DynamoError as error:
-                if error.code not in UNREACHABLE:
+                if error.code not in (*UNREACHABLE, NOT_APPLIED):
                     raise
-                trouble = error
+                snapshot, trouble = None, error
             passed = self.clock.now() - began
             if not trouble:
                 if verdict.state == "READY":
@@ -77,6 +80,10 @@ class Wait:
         """Everything that a verdict needs. Events, owners and logs are read only while something is missing."""
         dgd = self.cluster.get(*DGD, self.name, self.namespace)
         title = f"DynamoGraphDeployment/{self.name} in {self.namespace}"
+        if self.manifest and not (dgd and holds(dgd["spec"], self.manifest["spec"])):
+            state = "is another one than the release" if dgd else "does not exist"
+            hint = "Has what target.yml rendered been merged and synchronised? This run applies nothing."
+            raise DynamoError(f"{title} {state}: nobody has applied it yet.", NOT_APPLIED, hint)
         if dgd is None:
             raise DynamoError(f"{title} does not exist.", "DGD_ABSENT", "Was it deleted meanwhile? Deploy it again.")
         if _dgd.leaving(dgd):
@@ -149,6 +156,8 @@ class Wait:
     def _line(
         self, snapshot: Snapshot | None, verdict: Verdict, findings: list[Finding], trouble: DynamoError | None
     ) -> str:
+        if trouble and trouble.code == NOT_APPLIED:
+            return "waiting for somebody else to apply it"
         if trouble or snapshot is None:
             return f"no answer from the API server, asking again ({trouble.message if trouble else ''})"
         if not _dgd.settled(snapshot.view.dgd):
@@ -164,6 +173,16 @@ class Wait:
         if verdict.state == "TIMED_OUT":
             return DynamoError(text, "TIMED_OUT", verdict.hint, verdict=verdict._asdict(), seconds=round(seconds, 1))
         return DynamoError(text, verdict.cause, verdict.hint, verdict=verdict._asdict(), seconds=round(seconds, 1))
+
+
+def holds(live: Any, wanted: Any) -> bool:
+    """Whether `live` has everything of `wanted`; fields that the server or others added don't count."""
+    if isinstance(wanted, Mapping):
+        return isinstance(live, Mapping) and all(key in live and holds(live[key], wanted[key]) for key in wanted)
+    if isinstance(wanted, list):
+        same = isinstance(live, list) and len(live) == len(wanted)
+        return same and all(holds(there, item) for there, item in zip(live, wanted, strict=True))
+    return bool(live == wanted)
 
 
 def terminal(verdict: Verdict, finding: Finding) -> Verdict:

@@ -37,6 +37,33 @@ def graph(manifests: list[Manifest]) -> Manifest:
     return next(m for m in manifests if m["kind"] == "DynamoGraphDeployment")
 
 
+def name_limit(component: Mapping[str, Any]) -> int:
+    """Characters that the name of a deployment may have beside this component.
+
+    <dgd>-<component>-<8 hex> is a label value and an object's name, which admission does not check
+    (facts: dynamo-operator-observed §3.4).
+    """
+    return 63 - 1 - len(component["name"]) - (9 if component.get("type") in WORKER_TYPES else 0)
+
+
+def check_component(component: Any, wrong: Callable[[str], Exception]) -> None:
+    """Raise `wrong(problem)` where a component lacks what the rest of the code takes for granted."""
+    name = component.get("name") if isinstance(component, dict) else None
+    if not isinstance(name, str):
+        raise wrong("a component has no name")
+    containers = ((component.get("podTemplate") or {}).get("spec") or {}).get("containers") or []
+    main = [container for container in containers if isinstance(container, dict) and container.get("name") == "main"]
+    if len(main) != 1 or not isinstance(main[0].get("image"), str):
+        raise wrong(f"component {name} needs one container main with an image")
+    for item in [*(main[0].get("command") or []), *(main[0].get("args") or [])]:
+        if not isinstance(item, str):
+            raise wrong(f"component {name}: argument {item!r} is not a text; quote it")
+    for entry in main[0].get("env") or []:
+        for key in ("name", "value"):
+            if not isinstance(entry.get(key, ""), str):
+                raise wrong(f"component {name}: {key} {entry[key]!r} of a variable is not a text; quote it")
+
+
 def map_text(value: Any, change: Callable[[str], str]) -> Any:
     """A copy of `value` with every text (no keys) passed through `change`."""
     if isinstance(value, str):

@@ -163,7 +163,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         "automountServiceAccountToken": False,
         "containers": [container],
         "volumes": [
-            {"name": "cache", "persistentVolumeClaim": {"claimName": claim}},
+            {"name": "cache", **(release["claim"].get("volume") or {"persistentVolumeClaim": {"claimName": claim}})},
             {"name": "scripts", "configMap": {"name": scripts}},
             {"name": "scratch", "emptyDir": {}},
         ],
@@ -206,11 +206,12 @@ def records(
     :raises DynamoError: PROOF_MISSING when a repository is not among the proofs, or the claim is not known.
     """
     claim = release["claim"]["name"]
+    uid = claim if release["claim"].get("volume") else claims.get(claim)
     by_model = {(proof["repository"], proof["commit"]): proof for proof in proofs}
     made = []
     for model in release["models"]:
         proof = by_model.get((model["id"], model["commit"]))
-        if proof is None or not claims.get(claim):
+        if proof is None or not uid:
             raise DynamoError(
                 f"Job {release['job']['name']} ended and left no proof of {model['id']} in claim {claim}.",
                 "PROOF_MISSING",
@@ -220,6 +221,6 @@ def records(
         metadata = _metadata(name, release["namespace"])
         metadata["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
         data = {key: str(value) for key, value in sorted(proof.items())}
-        data |= {"claim": claim, "claim_uid": claims[claim]}
+        data |= {"claim": claim, "claim_uid": uid}
         made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
     return made

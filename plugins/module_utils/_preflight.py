@@ -99,6 +99,23 @@ class _Preflight:
 
     def look_at_models(self) -> None:
         wanted = self.release["claim"]
+        records = _plan.proven(self.config_maps, wanted, self.look_at_cache())
+        token = self.look_at_secret()
+        answers = self.pin(records, token)
+        for model in self.release["models"]:
+            if model["commit"] and _plan.record_of(model, records):
+                continue
+            at = model["commit"][:12] or "an unknown commit"
+            self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
+            answer = answers.get(model["id"]) or self.ask(model, token)
+            for key in ("files", "bytes", "gated"):
+                model[key] = answer[key] if model.get(key) is None else model[key]
+
+    def look_at_cache(self) -> str | None:
+        """What tells the cache from another of its name: the uid of the claim. A volume of the binding is its own."""
+        wanted = self.release["claim"]
+        if wanted.get("volume"):
+            return str(wanted["name"])
         unknown: dict[str, Any] | None = {"metadata": {}}
         live = self.readable(lambda: self.get("v1", "PersistentVolumeClaim", wanted["name"]), unknown)
         classes: list[dict[str, Any]] = []
@@ -109,17 +126,7 @@ class _Preflight:
                 volumes = self.listed("v1", "PersistentVolume")
         if live is not unknown:
             self.findings.append(_findings.claim(live, wanted, self.namespace, classes, volumes))
-        token = self.look_at_secret()
-        records = _plan.proven(self.config_maps, wanted, live["metadata"].get("uid") if live else None)
-        answers = self.pin(records, token)
-        for model in self.release["models"]:
-            if model["commit"] and _plan.record_of(model, records):
-                continue
-            at = model["commit"][:12] or "an unknown commit"
-            self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
-            answer = answers.get(model["id"]) or self.ask(model, token)
-            for key in ("files", "bytes", "gated"):
-                model[key] = answer[key] if model.get(key) is None else model[key]
+        return live["metadata"].get("uid") if live else None
 
     def look_at_secret(self) -> str | None:
         """The token for the hub: a foreign Secret's, else the inventory's, else that of a Secret of ours."""
@@ -179,7 +186,7 @@ class _Preflight:
                     break
         self.findings.append(_findings.compute_domain(live, wanted, served, [c["metadata"]["name"] for c in classes]))
         self.domain_uid = live["metadata"]["uid"] if live else None
-        if live is None:
+        if live is None and self.params["apply"]:
             self.reasons["compute_domain"].append(f"ComputeDomain {wanted['name']} would be created")
 
     def look_at_deployment(self) -> None:
@@ -192,7 +199,7 @@ class _Preflight:
         dgds = self.listed(*DGD, self.namespace) if exists else []
         live = next((d for d in dgds if d["metadata"]["name"] == self.name), None)
         self.findings += _findings.names(dgds, self.release)
-        self.findings += _findings.owner(live, self.release["manifest"])
+        self.findings += _findings.owner(live, self.release["manifest"]) if self.params["apply"] else []
         if live and live["metadata"].get("deletionTimestamp"):
             message = f"DynamoGraphDeployment {self.namespace}/{self.name} is being deleted"
             self.findings.append(finding("FAIL", "BEING_DELETED", message, "wait until it is gone"))
@@ -205,13 +212,13 @@ class _Preflight:
         if live and self.cluster.served(_plan.DOMAIN_API, "ComputeDomain"):
             selector = f"{_plan.RELEASE_LABEL}={self.name}"
             domains = self.listed(_plan.DOMAIN_API, "ComputeDomain", self.namespace, selector)
-        self.plan["prune"] = _plan.prune(self.config_maps, domains, self.release)
+        self.plan["prune"] = _plan.prune(self.config_maps, domains, self.release) if self.params["apply"] else []
         known = {config_map["metadata"]["name"] for config_map in self.config_maps}
         self.reasons["deploy"] = _plan.deploy_reasons(live, stored, self.release, known, self.plan["prune"])
         wanted = stored or self.release["manifest"]
         change = _plan.rollout(live, wanted) if live else _plan.Rollout()
         self.plan["gap"] = bool(change.gap)
-        self.findings += _findings.gap(change, self.release, self.params["allow_gap"])
+        self.findings += _findings.gap(change, self.release, self.params["allow_gap"] or not self.params["apply"])
         if live and stored and comparable(live) == comparable(stored):
             if self.records and self.records[0]["digest"] == self.release["digest"]:
                 # Waiting once more for what is there is no new change.
@@ -226,7 +233,8 @@ class _Preflight:
         if not self.plan["namespace_exists"]:
             manifest = {**manifest, "metadata": {**manifest["metadata"], "namespace": "default"}}
         # In earnest the fields are taken over first; forcing the dry run gives the same result.
-        force = bool(self.params["adopt"] and live and adoption(live))
+        # What another tool applies is compared with what that tool made of it.
+        force = bool(live and (not self.params["apply"] or (self.params["adopt"] and adoption(live))))
         try:
             stored = self.cluster.apply(manifest, dry_run=True, force=force)
         except DynamoError as error:

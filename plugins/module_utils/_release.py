@@ -11,7 +11,8 @@ from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise, secret_problem
-from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe, expanded_arguments, gpus_of
+from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe
+from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     Manifest,
@@ -36,6 +37,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
     reason = mismatch(meta, options.get("gpu") or "")
     # A binding of another kind of cluster may name what this target doesn't have; nothing will be applied there.
     binding = normalise({} if reason else options.get("binding") or {})
+    if options.get("release_name") and not reason:
+        binding = normalise({**binding, "name": options["release_name"]})
     claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
     mount = _mount(recipe.manifests, claim_of_recipe)
     models = [_model(repository, mount) for repository in meta["repositories"]]
@@ -48,6 +51,7 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         component_pathway=options.get("pathway", "component") == "component",
         liveness=meta.get("worker_liveness") if options.get("worker_liveness", "recipe") == "recipe" else None,
         health_check=bool(meta.get("health_check", True) or options.get("trtllm_health_check")),
+        synthetic_acceptance=bool(options.get("synthetic_acceptance")) and not reason,
     )
     manifests, unused = bind(recipe.manifests, binding, site)
     dgd = graph(manifests)
@@ -62,6 +66,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         inferred.append(
             "DYN_HEALTH_CHECK_ENABLED=false on workers: hang detection is off; dynamo_trtllm_health_check keeps it"
         )
+    if site.synthetic_acceptance:
+        inferred.append("synthetic acceptance: drafts are accepted at a fixed rate, for benchmarks only")
     release = {
         "target": recipe.target,
         "name": dgd["metadata"]["name"],
@@ -77,13 +83,7 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         "frontend": _frontend(dgd, manifests),
         "models": [{key: value for key, value in model.items() if key != "recipe_path"} for model in models],
         "mount": mount,
-        "claim": {
-            "name": site.claim,
-            "create": bool(options.get("cache_claim_create", True)),
-            "storage_class": options.get("storage_class") or None,
-            "size": options.get("cache_size") or (meta.get("claim") or {}).get("size") or "1000Gi",
-            "volume_name": options.get("cache_volume") or None,
-        },
+        "claim": _claim(meta, options, site.claim, binding.get("cache_volume")),
         "secret": {
             "name": options.get("secret_name") or "hf-token-secret",
             "key": options.get("secret_key") or "HF_TOKEN",
@@ -112,6 +112,21 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         f"dynamo_model_commit: {name} is no repository of this target" for name in commits if name not in known
     )
     return pin(release, {name: commit for name, commit in commits.items() if name in known})
+
+
+def _claim(
+    meta: Mapping[str, Any], options: Mapping[str, Any], name: str, volume: Mapping[str, Any] | None
+) -> dict[str, Any]:
+    """The claim of the model cache. Without one, `volume` is what pods mount and the name only tells it from others."""
+    size = options.get("cache_size") or (meta.get("claim") or {}).get("size") or "1000Gi"
+    return {
+        "name": f"volume-{digest([dict(volume)])[:8]}" if volume else name,
+        "create": bool(options.get("cache_claim_create", True)) and not volume,
+        "storage_class": options.get("storage_class") or None,
+        "size": size,
+        "volume_name": options.get("cache_volume") or None,
+        "volume": dict(volume) if volume else None,
+    }
 
 
 def mismatch(meta: Mapping[str, Any], gpu: str) -> str:
@@ -206,8 +221,15 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any])
         "env": env,
         "tolerations": where.get("tolerations") or [],
         "node_selector": where.get("node_selector") or {},
-        "pull_secrets": binding.get("pull_secrets") or [],
+        "pull_secrets": binding.get("pull_secrets") or _pull_secrets(recipe.manifests),
     }
+
+
+def _pull_secrets(manifests: list[Manifest]) -> list[str]:
+    """Those of the workers, as a Kustomization or a recipe of somebody else has them."""
+    workers = workers_of(graph(manifests))
+    secrets = workers[0]["podTemplate"]["spec"].get("imagePullSecrets") or [] if workers else []
+    return [secret["name"] for secret in secrets]
 
 
 def _inferred(meta: Mapping[str, Any]) -> list[str]:

@@ -27,6 +27,11 @@ options:
     description: Its namespace.
     type: str
     required: true
+  manifest:
+    description:
+      - The deployment that somebody else applies, such as a GitOps controller. Until the live one has all of its
+        C(spec), it is waited for that.
+    type: dict
   timeout:
     description: Seconds to wait at most.
     type: int
@@ -131,6 +136,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     **AUTH_SPEC,
     "name": {"type": "str", "required": True},
     "namespace": {"type": "str", "required": True},
+    "manifest": {"type": "dict"},
     "timeout": {"type": "int", "default": 3600},
     "interval": {"type": "float", "default": 3},
     "budgets": {
@@ -148,7 +154,14 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """Wait; DynamoError with the cause as its code when the deployment doesn't get ready."""
     if run.check_mode:
         return {"changed": False, "verdict": {"state": "STARTING", "evidence": "not waited for in check mode"}}
-    wait = Wait(Cluster.connect(params), params["namespace"], params["name"], params["budgets"], say=run.progress)
+    wait = Wait(
+        Cluster.connect(params),
+        params["namespace"],
+        params["name"],
+        params["budgets"],
+        manifest=params["manifest"],
+        say=run.progress,
+    )
     return {"changed": False, **wait.run(params["timeout"], params["interval"])}
 
 

@@ -64,6 +64,13 @@ options:
     description: An update may take the last ready worker away.
     type: bool
     default: false
+  apply:
+    description:
+      - >-
+        V(false) where somebody else applies the release, such as a GitOps controller: then other owners and gaps are no
+        findings, and the plan has no ComputeDomain to make and nothing to remove.
+    type: bool
+    default: true
   adopt:
     description: Fields that C(kubectl apply) owns are taken over by the deployment, so they are no conflict.
     type: bool
@@ -136,6 +143,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "hf_token": {"type": "str", "no_log": True},
     "hub_endpoint": {"type": "str"},
     "allow_gap": {"type": "bool", "default": False},
+    "apply": {"type": "bool", "default": True},
     "adopt": {"type": "bool", "default": False},
 }
 

@@ -2,6 +2,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+# Over 400 lines: two thirds are the documentation of options that the inventory sets one by one.
 from __future__ import annotations
 
 DOCUMENTATION = r"""
@@ -55,6 +56,44 @@ options:
       - Namespace of the release, by default that of the context.
     type: str
     default: ""
+  kustomization:
+    description:
+      - >-
+        Directory of a private Kustomization of the target's recipe, in place of O(binding), of which only C(job) may be
+        given beside it.
+    type: path
+  kustomization_roots:
+    description:
+      - Directories that the Kustomization may read besides its own and the recipes.
+    type: list
+    elements: path
+    default: []
+  kustomize:
+    description:
+      - Standalone kustomize v5.8.1, a path or a name on PATH.
+    type: str
+    default: kustomize
+  lint:
+    description:
+      - Look for what is wrong with recipe and release. It takes half a second, to load the Kubernetes client's models.
+    type: bool
+    default: true
+  need_cluster:
+    description:
+      - >-
+        V(false) where only files are wanted: with O(namespace) no kubeconfig is looked at.
+    type: bool
+    default: true
+  render:
+    description:
+      - Return the manifests as YAML as well. As an action, with diff mode on, print them.
+    type: bool
+    default: false
+  sync_waves:
+    description:
+      - Annotate the rendered objects for Argo CD, so that the deployment is applied last.
+    type: bool
+    default: false
   implicit:
     description:
       - >-
@@ -74,7 +113,7 @@ options:
     default: []
   binding:
     description:
-      - What is true of this cluster. The README of role target lists the keys.
+      - What is true of this cluster. The inventory page of the documentation lists the keys.
     type: dict
     default: {}
   commits:
@@ -144,6 +183,16 @@ options:
     type: str
     choices: [component, grove]
     default: component
+  release_name:
+    description:
+      - Name of the deployment, in place of the recipe's.
+    type: str
+    default: ""
+  synthetic_acceptance:
+    description:
+      - Accept drafts at a fixed rate, for benchmarks only.
+    type: bool
+    default: false
   surge_room:
     description:
       - The cluster has free GPUs for a second worker during an update.
@@ -204,6 +253,37 @@ release:
       type: list
       elements: str
       returned: always
+findings:
+  description: What is wrong with the recipe or the release, failures first. Empty without O(lint).
+  returned: success
+  type: list
+  elements: dict
+  contains:
+    code:
+      description: A code of the troubleshooting page.
+      type: str
+      returned: always
+      sample: LIVENESS_DEFAULT
+    severity:
+      description: V(FAIL) for what can't work, V(WARN) for what works until it doesn't.
+      type: str
+      returned: always
+    path:
+      description: Where, with components and containers by their names.
+      type: str
+      returned: always
+    message:
+      description: What is wrong.
+      type: str
+      returned: always
+    fix:
+      description: What to do about it.
+      type: str
+      returned: always
+rendered:
+  description: The manifests as YAML, or an empty text without O(render).
+  returned: success
+  type: str
 cluster:
   description: The cluster that is meant.
   returned: success
@@ -215,7 +295,14 @@ import os
 import re
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog, _kubeconfig, _release
+from ansible_collections.inferops.dynamo.plugins.module_utils import (
+    _catalog,
+    _kubeconfig,
+    _kustomize,
+    _lint,
+    _release,
+    _render,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
@@ -229,6 +316,13 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "recipe_paths": {"type": "list", "elements": "path", "default": []},
     "recipe": {"type": "dict", "default": {}},
     "namespace": {"type": "str", "default": ""},
+    "kustomization": {"type": "path"},
+    "kustomization_roots": {"type": "list", "elements": "path", "default": []},
+    "kustomize": {"type": "str", "default": "kustomize"},
+    "lint": {"type": "bool", "default": True},
+    "need_cluster": {"type": "bool", "default": True},
+    "render": {"type": "bool", "default": False},
+    "sync_waves": {"type": "bool", "default": False},
     "implicit": {"type": "bool", "default": False},
     "gpu": {"type": "str", "default": ""},
     "gpu_products": {"type": "list", "elements": "str", "default": []},
@@ -246,9 +340,14 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "worker_liveness": {"type": "str", "choices": ["recipe", "vendor"], "default": "recipe"},
     "trtllm_health_check": {"type": "bool", "default": False},
     "pathway": {"type": "str", "choices": ["component", "grove"], "default": "component"},
+    "release_name": {"type": "str", "default": ""},
+    "synthetic_acceptance": {"type": "bool", "default": False},
     "surge_room": {"type": "bool", "default": False},
     "ready_timeout": {"type": "int", "default": 0},
 }
+
+
+NO_CLUSTER = "no cluster is asked"
 
 
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
@@ -256,10 +355,13 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     catalog = _catalog.find([*params["recipe_paths"], params["catalog"]])
     target = _catalog.resolve(params["name"], catalog)
     recipe = _catalog.read(target, catalog, params["recipe"])
+    base = recipe.manifests
+    if params["kustomization"] and not _release.mismatch(recipe.meta, params["gpu"]):
+        recipe = _kustomized(recipe, params)
     cluster = which_cluster(params)
     release = _release.build(recipe, {**params, "namespace": cluster["namespace"]})
     release["replaces_target"] = _replaced(params, target, catalog)
-    if cluster["source"] != "inventory":
+    if cluster["source"] not in ("inventory", NO_CLUSTER):
         run.progress(
             f"using {cluster['source']}: context {cluster['context'] or '-'}, server {cluster['server']}, "
             f"namespace {cluster['namespace']}"
@@ -271,7 +373,41 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     ]
     if said:
         run.progress(f"{target}: {'; '.join(said)}")
-    return {"changed": False, "release": release, "cluster": cluster}
+    findings = _findings(params, recipe, base, release, catalog) if params["lint"] and release["applicable"] else []
+    rendered = _render.render(release, params["sync_waves"]) if params["render"] and release["applicable"] else ""
+    return {"changed": False, "release": release, "cluster": cluster, "findings": findings, "rendered": rendered}
+
+
+def _kustomized(recipe: _catalog.Recipe, params: dict[str, Any]) -> _catalog.Recipe:
+    """The recipe with what kustomize makes of it. The claim is the one that is in there."""
+    directory = params["kustomization"]
+    beside = sorted(set(params["binding"]) - {"job"})
+    if beside:
+        raise DynamoError(
+            f"dynamo_binding.{beside[0]}: dynamo_kustomization says everything of a release.",
+            "BINDING",
+            "Give one of the two; only dynamo_binding.job may stand beside it.",
+        )
+    roots = [*params["recipe_paths"], params["catalog"], *params["kustomization_roots"]]
+    validator = _kustomize.validator_of(params["recipe_paths"])
+    if validator:
+        base = os.path.join(recipe.directory, _catalog.MANIFESTS)
+        _kustomize.validate(validator, base, directory, params["kustomize"])
+    built = _kustomize.build(directory, roots, params["kustomize"])
+    return _catalog.kustomized(recipe, built, directory)
+
+
+def _findings(
+    params: dict[str, Any], recipe: _catalog.Recipe, base: list[Any], release: dict[str, Any], catalog: dict[str, str]
+) -> list[dict[str, str]]:
+    """What is wrong with recipe and release. Beside this target the inventory's own may be in the namespace."""
+    others: list[str] = []
+    try:
+        own = _catalog.resolve(params["host_target"], catalog)
+        others = [] if own == recipe.target else sorted(_catalog.deployment_names(catalog[own]))
+    except DynamoError:
+        pass  # no other target, or one that is not in the catalog
+    return _lint.lint(base, release, recipe.meta.get("context_length"), others)
 
 
 def default_kubeconfig() -> str:
@@ -284,6 +420,8 @@ def which_cluster(params: dict[str, Any]) -> dict[str, str]:
 
     :raises DynamoError: NO_CLUSTER, CLUSTER_UNSET when there is no namespace.
     """
+    if not params["need_cluster"] and params["namespace"]:
+        return {"context": "", "server": "", "namespace": _namespace(params["namespace"]), "source": NO_CLUSTER}
     kubeconfig = params["kubeconfig"] or os.environ.get("K8S_AUTH_KUBECONFIG")
     context = params["context"] or os.environ.get("K8S_AUTH_CONTEXT")
     host = params.get("host") or os.environ.get("K8S_AUTH_HOST")
@@ -301,9 +439,13 @@ def which_cluster(params: dict[str, Any]) -> dict[str, str]:
     namespace = params["namespace"] or cluster["namespace"] or ("default" if params["implicit"] else "")
     if not namespace:
         raise DynamoError("dynamo_namespace is not set, and the context has no namespace.", "CLUSTER_UNSET")
-    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", namespace):
-        raise DynamoError(f"dynamo_namespace: {namespace!r} is no name of a namespace.", "BINDING")
-    return {**cluster, "namespace": namespace, "source": source}
+    return {**cluster, "namespace": _namespace(namespace), "source": source}
+
+
+def _namespace(name: str) -> str:
+    if not re.fullmatch(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", name):
+        raise DynamoError(f"dynamo_namespace: {name!r} is no name of a namespace.", "BINDING")
+    return name
 
 
 def _replaced(params: dict[str, Any], target: str, catalog: dict[str, str]) -> str:

@@ -14,9 +14,11 @@ ROOT = Path(__file__).resolve().parents[2]
 CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 # Upper-case texts of the code that are no codes: environment variables, levels and states, words of protocols.
 NOT_CODES = re.compile(
-    r"(DYN|ETCD|GLOO|HF|KUBERNETES|K8S|NATS|NCCL|UCX|NVIDIA)_\w+|KUBECONFIG|HOME|PASS|WARN|FAIL|UNKNOWN|READY|STARTING"
+    r"(CUDA|DG|DYN|ETCD|FLASHINFER|GLOO|HF|KUBERNETES|K8S|NATS|NCCL|NVIDIA|SGLANG|SPECULATIVE)_\w+"
+    r"|(TORCHINDUCTOR|TRANSFORMERS|TRITON|TRTLLM|UCX|VLLM)_\w+|KUBECONFIG|HOME|PASS|WARN|FAIL|UNKNOWN|READY|STARTING"
     r"|DEGRADED|TERMINAL|TIMED_OUT|COMPLETE|INCOMPLETE|CORRUPT|ERROR|GET|POST|PUT|PATCH|DELETE|HEAD|DONE|DIR|[A-Z]"
     r"|ALL|CONSTRAINTS|GB|MB|NCCL|PYTHON[A-Z]+"
+    r"|IPC_LOCK|SYS_\w+"
     # element types of safetensors
     r"|BOOL|BF16|[CFIU]\d+(_\w+)?"
 )

@@ -13,7 +13,12 @@ import pytest
 from ansible_collections.inferops.dynamo.plugins.module_utils import _bind, _catalog
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import graph, main_container, workers_of
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    graph,
+    main_container,
+    mirrored,
+    workers_of,
+)
 
 from .test__catalog import CATALOG, EIGHT, UPSTREAM
 
@@ -180,7 +185,7 @@ def test_overrides_go_from_general_to_exact() -> None:
     ],
 )
 def test_mirror(image: str, expected: str) -> None:
-    assert _bind.mirrored(image, "mirror.test/n/") == expected
+    assert mirrored(image, "mirror.test/n/") == expected
 
 
 def test_rename_reaches_every_object_and_reference() -> None:

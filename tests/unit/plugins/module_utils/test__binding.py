@@ -17,10 +17,30 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._errors import Dyn
     ("binding", "words"),
     [
         ("text", "dynamo_binding: must be a dictionary"),
-        ({"networking": {}}, "dynamo_binding.networking: no such key; there are annotations, env"),
-        ({"network": {"ib": True}}, "dynamo_binding.network.ib: no such key; there are interface, rdma_count"),
+        ({"networking": {}}, "dynamo_binding.networking: no such key; there are annotations, cache_volume"),
+        ({"network": {"ib": True}}, "dynamo_binding.network.ib: no such key; there are components, gke_roce"),
         ({"network": {"rdma_resource": "a/b", "rdma_count": "x"}}, "dynamo_binding.network.rdma_count: is of type str"),
-        ({"network": {"rdma_resource": "a/b"}}, "required together"),
+        ({"network": {"rdma_resource": "a/b"}}, "rdma_resource and rdma_count belong together"),
+        ({"network": {"rdma_resource": "ib", "rdma_count": 1}}, "dynamo_binding.network.rdma_resource"),
+        ({"network": {"rdma_resource": "a/b", "rdma_count": 0}}, "rdma_count: must be at least 1"),
+        ({"network": {"infiniband": {}}}, "devices"),
+        ({"network": {"gke_roce": {"default_interface": "eth0", "networks": [{"interface": "e"}]}}}, "network"),
+        (
+            {
+                "network": {
+                    "infiniband": {"devices": "a"},
+                    "components": {"decode": {"gke_roce": {"default_interface": "e", "networks": []}}},
+                }
+            },
+            "dynamo_binding.network.components.decode: infiniband and gke_roce exclude each other",
+        ),
+        ({"network": {"components": {"decode": {"mtu": 1}}}}, "dynamo_binding.network.components.decode.mtu"),
+        ({"cache_volume": {"nfs": {"server": "s", "path": "/"}, "hostPath": {"path": "/"}}}, "exactly one of nfs"),
+        ({"cache_volume": {"nfs": {"server": "s"}}}, "dynamo_binding.cache_volume.nfs: path must be set"),
+        ({"compile_cache": {"host_path": "a/../b"}}, "dynamo_binding.compile_cache.host_path"),
+        ({"compute_domain": "A"}, "dynamo_binding.compute_domain"),
+        ({"patches": [{"component": "all"}]}, "dynamo_binding.patches[0]: must have exactly one of merge, json6902"),
+        ({"patches": [{"kind": "Pod"}]}, "kind"),
         ({"network": "abc"}, "dynamo_binding.network: is of type str"),
         ({"placement": {}}, "topology_key"),
         ({"pull_secrets": {"name": "a"}}, "dynamo_binding.pull_secrets: is of type dict"),

@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _catalog
+from ansible_collections.inferops.dynamo.plugins.module_utils._engine import gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import graph, main_container, workers_of
 
@@ -201,7 +202,7 @@ def test_portable_base(target: str) -> None:
             "runAsGroup": 0,
             "capabilities": {"add": ["IPC_LOCK", "SYS_PTRACE", "SYS_RESOURCE"]},
         }
-        assert _catalog.gpus_of(worker) == 4
+        assert gpus_of(worker) == 4
 
 
 @pytest.mark.parametrize("framework", ["vllm", "sglang", "trtllm"])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._dgdwait import Wait
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgdwait import Wait, holds
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
@@ -168,3 +168,39 @@ def test_a_ready_deployment_costs_three_requests() -> None:
     fake = Fake((0, dgd(), [FRONT, pod(ready=True)]))
     wait(fake)
     assert fake.lists == ["Pod", "DynamoComponentDeployment"]
+
+
+def test_what_somebody_else_applies() -> None:
+    wanted = dgd()
+    other = dgd()
+    other["spec"] = {**other["spec"], "components": other["spec"]["components"][:1]}
+    fake = Fake((0, None, []), (30, other, [FRONT]), (60, dgd(), [FRONT, pod("w-1", ready=True)]))
+    said: list[str] = []
+    waiting_for = Wait(fake, "llm", "lab-agg", clock=fake.clock, manifest=wanted, say=said.append)  # type: ignore[arg-type]
+    result = waiting_for.run(600, 3)
+    assert result["verdict"]["state"] == "READY"
+    assert "waiting for somebody else to apply it" in said[0]
+    assert 60 <= result["seconds"] < 70
+
+
+def test_nobody_applies_it() -> None:
+    fake = Fake((0, None, []))
+    with pytest.raises(DynamoError) as error:
+        Wait(fake, "llm", "lab-agg", clock=fake.clock, manifest=dgd()).run(60, 3)  # type: ignore[arg-type]
+    assert error.value.code == "TIMED_OUT"
+    assert error.value.result["verdict"]["cause"] == "NOT_APPLIED"
+    assert "nobody has applied it yet" in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "expected"),
+    [
+        ({"a": 1, "b": 2}, {"a": 1}, True),
+        ({"a": [{"x": 1, "y": 2}]}, {"a": [{"x": 1}]}, True),
+        ({"a": [1, 2]}, {"a": [1]}, False),
+        ({"a": 1}, {"a": {"b": 1}}, False),
+        ({}, {"a": None}, False),
+    ],
+)
+def test_holds(live: Any, wanted: Any, expected: bool) -> None:
+    assert holds(live, wanted) is expected

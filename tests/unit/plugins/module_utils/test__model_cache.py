@@ -194,3 +194,14 @@ def test_no_record_without_proof(proofs: list[Any], claims: dict[str, str]) -> N
     with pytest.raises(DynamoError) as caught:
         _model_cache.records(RELEASE, proofs, claims)
     assert caught.value.code == "PROOF_MISSING"
+
+
+def test_a_volume_of_the_binding_is_mounted_and_recorded_under_its_own_name() -> None:
+    volume = {"nfs": {"server": "nas", "path": "/models"}}
+    release = changed(claim__volume=volume, claim__create=False, claim__name="volume-01234567")
+    found = objects(release)
+    assert "PersistentVolumeClaim" not in found
+    assert found["Job"]["spec"]["template"]["spec"]["volumes"][0] == {"name": "cache", **volume}
+    proof = {"repository": release["models"][0]["id"], "commit": COMMIT, "problems": "0", "path": PATH}
+    record = _model_cache.records(release, [proof], {})[0]
+    assert _plan.proven([record], release["claim"], release["claim"]["name"])

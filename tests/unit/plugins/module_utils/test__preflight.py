@@ -33,7 +33,7 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._prefli
 )
 
 PARAMS = {"cluster_uid": None, "create_namespace": True, "model_update": False, "hf_token": None, "hub_endpoint": None}
-PARAMS |= {"allow_gap": False, "adopt": False}
+PARAMS |= {"allow_gap": False, "adopt": False, "apply": True}
 
 
 @pytest.fixture
@@ -219,3 +219,28 @@ def test_old_objects_are_pruned_and_records_are_counted(look: Any) -> None:
     assert plan["prune"] == [{"apiVersion": "v1", "kind": "ConfigMap", "name": "dgd-config-1"}]
     assert plan["record"] == {"number": 5, "name": "dgd-r5"}
     assert plan["steps"] == ["deploy"]
+
+
+def test_where_somebody_else_applies(look: Any) -> None:
+    """A GitOps controller owns the deployment: its mark and the gap are its own matter, nothing is made or removed."""
+    foreign = live(release("c" * 40))
+    foreign["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] = "x"
+    old = thing("ConfigMap", "dgd-config-00000000", labels=LABELS)
+    domain = {"name": "dgd-cd", "manifest": {"metadata": {"name": "dgd-cd"}, "spec": {}}}
+    of = release(compute_domain=domain)
+    result = look(FakeCluster(*CACHED, foreign, old, worker_pod(), absent=()), of, apply=False)
+    assert result["plan"]["steps"] == ["deploy"]
+    assert result["plan"]["prune"] == []
+    assert not {"FOREIGN", "UPDATE_NEEDS_GAP"} & set(codes(result))
+    other = look(FakeCluster(*CACHED, foreign, old, worker_pod(), absent=()), of)
+    assert {"FOREIGN", "UPDATE_NEEDS_GAP"} <= set(codes(other))
+    assert other["plan"]["steps"] == ["compute_domain", "deploy"]
+    assert [item["name"] for item in other["plan"]["prune"]] == ["dgd-config-00000000"]
+
+
+def test_a_volume_of_the_binding_needs_no_claim(look: Any) -> None:
+    claim = {"name": "volume-01234567", "create": False, "volume": {"nfs": {"server": "nas", "path": "/m"}}}
+    cluster = FakeCluster(*CACHED, live(release()), worker_pod())
+    result = look(cluster, release(claim=claim))
+    assert "get PersistentVolumeClaim" not in cluster.calls
+    assert "not proven in claim volume-01234567" in result["plan"]["reasons"]["model_cache"]

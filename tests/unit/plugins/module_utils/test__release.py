@@ -171,6 +171,7 @@ def test_claim_secret_job() -> None:
         "storage_class": "fast",
         "size": "2Ti",
         "volume_name": None,
+        "volume": None,
     }
     assert release["secret"] == {"name": "s", "key": "k"}
     assert release["job"]["image"] == "mirror.test/python:3.12-slim"
@@ -194,3 +195,27 @@ def test_a_foreign_recipe_becomes_a_release(tmp_path: Path) -> None:
     assert release["workers"][0]["gpus"] == 2
     assert release["unused"] == ["dynamo_cache_claim: no component mounts a claim shared-model-cache"]
     assert "livenessProbe" not in str(graph([release["manifest"]]))
+
+
+def test_a_volume_instead_of_a_claim() -> None:
+    volume = {"nfs": {"server": "nas", "path": "/models"}}
+    release = build(SGLANG, binding={"cache_volume": volume})
+    assert (release["claim"]["volume"], release["claim"]["create"]) == (volume, False)
+    assert release["claim"]["name"].startswith("volume-")
+    assert (
+        release["claim"]["name"]
+        != build(SGLANG, binding={"cache_volume": {"nfs": {**volume["nfs"], "path": "/b"}}})["claim"]["name"]
+    )
+    assert release["unused"] == []
+
+
+def test_release_name_and_synthetic_acceptance() -> None:
+    assert build(AGG, release_name="other", binding={"name": "first"})["name"] == "other"
+    release = build(AGG, synthetic_acceptance=True)
+    assert "speculative-config-synthetic" in str(release["manifest"])
+    assert "synthetic acceptance" in str(release["inferred"])
+    with pytest.raises(DynamoError, match="Leave it out for this target"):
+        build(SGLANG, synthetic_acceptance=True)
+    assert not build(SGLANG, synthetic_acceptance=True, gpu="B200")["applicable"]
+    with pytest.raises(DynamoError, match=r"Set dynamo_release_name"):
+        build(SGLANG, release_name="a" * 60)

@@ -12,7 +12,14 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
 from ansible_collections.inferops.dynamo.plugins.modules import dgd_wait
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import OLD, dcd, dgd, pod
 
-PARAMS: dict[str, Any] = {"name": "lab-agg", "namespace": "llm", "timeout": 5, "interval": 3, "budgets": {}}
+PARAMS: dict[str, Any] = {
+    "name": "lab-agg",
+    "namespace": "llm",
+    "timeout": 5,
+    "interval": 3,
+    "budgets": {},
+    "manifest": None,
+}
 
 
 class FakeCluster:

@@ -1,0 +1,126 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: what a component tells its engine: arguments, variables, and the configuration files that they name."""
+
+from __future__ import annotations
+
+import io
+import posixpath
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import GPU, Manifest, main_container
+
+VARIABLE = re.compile(r"(?<!\$)\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
+# Spellings of the three engines (facts: engine-args). Keys of their YAML files are the same words, with _ or -.
+FLAGS = {
+    "model": ("--model", "--model-path"),
+    "served_model": ("--served-model-name",),
+    "revision": ("--revision",),
+    "context": ("--max-model-len", "--context-length", "--max-seq-len"),
+    "tensor": ("--tensor-parallel-size", "--tp-size", "--tp", "-tp"),
+    "pipeline": ("--pipeline-parallel-size", "--pp-size", "--pp", "-pp"),
+    "data": ("--data-parallel-size", "--dp-size", "--dp", "-dp"),
+    "data_local": ("--data-parallel-size-local",),
+    "shared_data": ("--enable-dp-attention", "--enable-attention-dp"),
+}
+FILES = ("--config", "--extra-engine-args")
+
+
+def expanded_arguments(component: Mapping[str, Any], manifests: list[Manifest]) -> dict[str, str]:
+    """{flag: value} of the container main, with $(VAR) resolved from its env and the ConfigMaps; a bare flag has ""."""
+    main = main_container(component)
+    env = variables(component, manifests)
+    words = [*(main.get("command") or []), *(main.get("args") or [])]
+    if len(words) > 2 and words[0].rsplit("/", 1)[-1] in ("sh", "bash"):
+        words = _engine_command(words[-1])
+    words = [VARIABLE.sub(lambda match: env.get(match[1], match[0]), word) for word in words]
+    found: dict[str, str] = {}
+    for index, word in enumerate(words):
+        if word.startswith("-"):
+            flag, equals, value = word.partition("=")
+            following = words[index + 1] if index + 1 < len(words) else ""
+            found.setdefault(flag, value if equals else "" if following.startswith("--") else following)
+    return found
+
+
+def _engine_command(script: str) -> list[str]:
+    """The words of the command in a shell script that starts a Dynamo module."""
+    for line in script.replace("\\\n", " ").splitlines():
+        if "-m dynamo." in line:
+            try:
+                return shlex.split(line)
+            except ValueError:
+                return line.split()
+    return []
+
+
+def variables(component: Mapping[str, Any], manifests: list[Manifest]) -> dict[str, str]:
+    """{name: text} of the container main, as far as the manifests tell."""
+    data = {m["metadata"]["name"]: m.get("data", {}) for m in manifests if m["kind"] == "ConfigMap"}
+    env: dict[str, str] = {}
+    for entry in main_container(component).get("env") or []:
+        reference = (entry.get("valueFrom") or {}).get("configMapKeyRef") or {}
+        text = entry.get("value") or data.get(reference.get("name"), {}).get(reference.get("key"), "")
+        env[entry["name"]] = VARIABLE.sub(lambda match: env.get(match[1], match[0]), text)
+    return env
+
+
+def settings(component: Mapping[str, Any], manifests: list[Manifest]) -> dict[str, str]:
+    """What of FLAGS a component sets, by arguments or in the files that they name; arguments win."""
+    given = expanded_arguments(component, manifests)
+    for flag in FILES:
+        if flag in given:
+            content = _file(component, given[flag], manifests)
+            for key, value in content.items():
+                if isinstance(value, (str, int)):
+                    given.setdefault("--" + str(key).replace("_", "-"), "" if value is True else str(value))
+    return {
+        name: next(given[flag] for flag in flags if flag in given)
+        for name, flags in FLAGS.items()
+        if any(flag in given for flag in flags)
+    }
+
+
+def _file(component: Mapping[str, Any], path: str, manifests: list[Manifest]) -> dict[str, Any]:
+    """A YAML file of a ConfigMap that the container main mounts; empty when it is anything else."""
+    maps = {m["metadata"]["name"]: m.get("data", {}) for m in manifests if m["kind"] == "ConfigMap"}
+    volumes = {v["name"]: v.get("configMap") for v in component["podTemplate"]["spec"].get("volumes", [])}
+    for mount in main_container(component).get("volumeMounts", []):
+        source = volumes.get(mount["name"])
+        if source and posixpath.dirname(path) == str(mount["mountPath"]).rstrip("/"):
+            name = posixpath.basename(path)
+            keys = {item["path"]: item["key"] for item in source.get("items") or []}
+            try:
+                content = _yaml.load_all(io.StringIO(maps.get(source.get("name"), {}).get(keys.get(name, name), "")))
+            except _yaml.NotYaml:
+                return {}
+            return content[0] if len(content) == 1 and isinstance(content[0], dict) else {}
+    return {}
+
+
+def gpus_of(component: Mapping[str, Any]) -> int:
+    """GPUs of one pod of a component."""
+    resources = main_container(component).get("resources", {})
+    return int(resources.get("limits", {}).get(GPU) or resources.get("requests", {}).get(GPU) or 0)
+
+
+def gpus_wanted(given: Mapping[str, str], nodes: int) -> int | None:
+    """GPUs of one pod that the engine's parallelism needs, None when the arguments don't tell.
+
+    :param given: as `settings` returns them.
+    :param nodes: pods of one worker.
+    """
+    numbers = {
+        name: int(given.get(name, "1")) for name in ("tensor", "pipeline", "data") if given.get(name, "1").isdigit()
+    }
+    if "tensor" not in given or len(numbers) < 3:
+        return None
+    data = 1 if "shared_data" in given else numbers["data"]
+    if given.get("data_local", "").isdigit():
+        return numbers["tensor"] * numbers["pipeline"] * int(given["data_local"])
+    return -(-numbers["tensor"] * numbers["pipeline"] * data // nodes)

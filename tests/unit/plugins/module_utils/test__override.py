@@ -1,0 +1,100 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Overrides that are newer than test__bind.py: tags, labels, startup budget, patches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import main_container
+
+from .test__bind import AGG, DISAGG, SGLANG, bound, component, env, graph
+
+TEST = {"op": "test", "path": "/podTemplate/spec/containers/0/name", "value": "main"}
+ENV = "/podTemplate/spec/containers/0/env/-"
+
+
+@pytest.mark.parametrize(
+    ("image", "tag", "result"),
+    [
+        ("mirror:5000/a/b:1", "2", "mirror:5000/a/b:2"),
+        ("mirror:5000/a/b@sha256:" + "0" * 64, "2", "mirror:5000/a/b:2"),
+        ("b", "2@sha256:" + "1" * 64, "b:2@sha256:" + "1" * 64),
+    ],
+)
+def test_image_tag(image: str, tag: str, result: str) -> None:
+    manifests = bound(SGLANG, {"image": {"Worker": image}, "image_tag": {"Worker": tag}})
+    assert main_container(component(manifests, "Worker"))["image"] == result
+
+
+def test_startup_failures_and_pod_labels() -> None:
+    manifests = bound(DISAGG, {"startup_failures": {"all": 1440, "decode": 60}, "pod_labels": {"all": {"team": "a"}}})
+    probes = [main_container(component(manifests, name))["startupProbe"] for name in ("PrefillWorker", "DecodeWorker")]
+    assert [probe["failureThreshold"] for probe in probes] == [1440, 60]
+    assert probes[0]["httpGet"] == {"path": "/live", "port": "system"}
+    frontend = component(manifests, "Frontend")
+    assert "startupProbe" not in main_container(frontend)
+    assert frontend["podTemplate"]["metadata"]["labels"] == {"team": "a"}
+
+
+def test_compute_domain() -> None:
+    manifests = bound(AGG, {"compute_domain": "rack-7"})
+    domain = next(m for m in manifests if m["kind"] == "ComputeDomain")
+    assert domain["metadata"]["name"] == "rack-7"
+    claim = component(manifests, "Worker")["podTemplate"]["spec"]["resourceClaims"][0]
+    assert claim["resourceClaimTemplateName"] == "rack-7-channel"
+    assert domain["spec"]["channel"]["resourceClaimTemplate"]["name"] == "rack-7-channel"
+
+
+def test_patches_come_last_and_by_component() -> None:
+    patches: list[dict[str, Any]] = [
+        {"component": "workers", "merge": {"podTemplate": {"spec": {"hostIPC": True}}}},
+        {
+            "component": "DecodeWorker",
+            "json6902": [TEST, {"op": "add", "path": ENV, "value": {"name": "Z", "value": "1"}}],
+        },
+        {"merge": {"spec": {"env": [{"name": "ALL", "value": "1"}]}}},
+        {"json6902": [{"op": "add", "path": "/spec/labels", "value": {"a": "b"}}]},
+    ]
+    manifests = bound(DISAGG, {"env": {"decode": {"Y": "0"}}, "patches": patches})
+    assert [component(manifests, n)["podTemplate"]["spec"]["hostIPC"] for n in ("PrefillWorker", "DecodeWorker")]
+    assert list(env(manifests, "DecodeWorker"))[-2:] == ["Y", "Z"]
+    assert "Z" not in env(manifests, "PrefillWorker")
+    assert graph(manifests)["spec"]["env"] == [{"name": "ALL", "value": "1"}]
+    assert graph(manifests)["spec"]["labels"] == {"a": "b"}
+
+
+@pytest.mark.parametrize(
+    ("binding", "words"),
+    [
+        ({"image_tag": {"Worker": "a b"}}, "dynamo_binding.image_tag.Worker: 'a b' is no tag"),
+        ({"startup_failures": {"frontend": 1}}, "dynamo_binding.startup_failures.frontend: only workers"),
+        ({"startup_failures": {"worker": 0}}, "must be a whole number from 1, found 0"),
+        (
+            {"patches": [{"component": "decode", "merge": {"x": 1}}]},
+            "dynamo_binding.patches[0].decode: no such component",
+        ),
+        ({"patches": [{"merge": {"metadata": {"name": "x"}}}]}, "patches[0].merge: without component only spec"),
+        ({"patches": [{"json6902": [{"op": "remove", "path": "/metadata/name"}]}]}, "begins with /spec/"),
+        ({"patches": [{"component": "all", "merge": {"name": "x"}}]}, "may not add, remove, rename or move components"),
+        ({"patches": [{"merge": {"spec": {"components": None}}}]}, "may not add, remove, rename or move components"),
+        ({"patches": [{"component": "all", "merge": {"podTemplate": None}}]}, "needs one container main with an image"),
+        (
+            {"patches": [{"component": "all", "merge": {"podTemplate": {"metadata": {"a": "http://u:p@h"}}}}]},
+            "patches[0].merge.podTemplate.metadata.a: holds a URL with a user name",
+        ),
+        (
+            {"patches": [{"component": "Worker", "json6902": [TEST, {**TEST, "op": "replace", "value": 1}]}]},
+            "patches[0]: component Worker needs one container main",
+        ),
+    ],
+)
+def test_refused(binding: dict[str, Any], words: str) -> None:
+    with pytest.raises(DynamoError) as error:
+        bound(SGLANG, binding)
+    assert error.value.code == "BINDING"
+    assert words in str(error.value)
