@@ -54,7 +54,7 @@ def parse(argv: list[str]) -> argparse.Namespace:
     parser.add_argument("--extra-engine-args", "--config", dest="config")
     parser.add_argument("--dyn-reasoning-parser")
     parser.add_argument("--dyn-tool-call-parser")
-    args, _ = parser.parse_known_args(argv)
+    args, _unknown = parser.parse_known_args(argv)
     settings: dict[str, Any] = {}
     if args.config:
         if not os.path.isfile(args.config):
