@@ -11,7 +11,7 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios test test-all bench
+.PHONY: help setup python kustomize bench lab lab-absent demo lint unit sanity galaxy scenarios test test-all
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -20,6 +20,9 @@ setup: ## Python environment, kubernetes.core, container engine, kind, kustomize
 
 python:
 	@tools/setup.sh python
+
+kustomize:
+	@tools/setup.sh kustomize
 
 lab: setup ## a kind cluster with simulated GPUs and a stand-in Dynamo platform
 	@image=$$(docker image inspect -f ok kindest/node:v1.34.4 2>/dev/null || timeout 900 docker pull -q kindest/node:v1.34.4 2>/dev/null) \
@@ -36,7 +39,7 @@ demo: lab ## rehearses the deployment of one target on kind and ends with the mo
 lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog checks
 	@tools/lint.sh
 
-unit: python ## unit tests with branch coverage of module_utils
+unit: kustomize ## unit tests with branch coverage of module_utils
 	@PYTHONPATH=collections python -m pytest -q --cov --cov-report=term tests/unit
 
 sanity: python ## ansible-test sanity and units
@@ -49,7 +52,7 @@ scenarios: ## molecule and integration tests on the lab
 	@$(MAKE) --no-print-directory lab crds='$(vendor_crds)'
 	@tools/scenarios.sh
 
-bench: setup ## measurements, printed and not judged: binding against kustomize build
+bench: kustomize ## measurements, printed and not judged: binding against kustomize build
 	@python tools/bench_binding.py
 
 test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Prepares this machine for the checkout: Python environment, kubernetes.core, links, container engine, kind, kustomize.
-# Safe to repeat; what is there already costs nothing. `setup.sh python` does only what needs no container engine.
+# Safe to repeat; what is there already costs nothing. It stops early where less is asked for: `setup.sh python` before anything is
+# compiled, `setup.sh kustomize` before anything needs a container engine.
 set -euo pipefail
 . "$(dirname "$0")/lib.sh"
 
@@ -22,7 +23,7 @@ python() { # the newest Python that ansible-core 2.19 to 2.21 run on
 
 interpreter=$(python) || { is_debian_root && apt_install python3 python3-venv && interpreter=$(python); } \
   || die "no Python 3.11, 3.12 or 3.13 with venv found. Install one (Debian: python3 python3-venv)."
-venv=$cache/venv-$("$interpreter" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$(digest "$root/tools/requirements.txt" "$root/tools/setup.sh")
+venv=$cache/venv-$("$interpreter" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$(digest "$root/tools/requirements.txt")-$kubernetes_core
 if [ ! -e "$venv/complete" ]; then
   rm -rf "$venv"
   step "Creating the Python environment" "$interpreter" -m venv "$venv"
@@ -60,6 +61,7 @@ go_install() { # NAME PACKAGE@VERSION
   fi
   ln -sfn "$kept" "$bin/$1"
 }
-go_install kind "sigs.k8s.io/kind@$kind_version"
 go_install kustomize "sigs.k8s.io/kustomize/kustomize/v5@$kustomize_version"
+[ "${1:-}" = kustomize ] && exit 0
+go_install kind "sigs.k8s.io/kind@$kind_version"
 bash "$root/tools/engine.sh"
