@@ -187,7 +187,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
             "ANSIBLE_NOCOLOR": "1",
             "KUBECONFIG": str(folder / "no-kubeconfig"),
         }
-        command = [sys.executable, "-m", "ansible", "playbook", "-vvvv", "--diff", "--vault-password-file", "password"]
+        command = [sys.executable, "-m", "ansible.cli.playbook", "-vvvv", "--diff", "--vault-password-file", "password"]
         command += ["-i", "hosts.yml", "-e", "@secrets.yml", "play.yml"]
         options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
         done = subprocess.run(command, cwd=folder, env=environment, check=False, **options)
