@@ -122,8 +122,8 @@ def deployment(model: str, *arguments: str) -> list[dict[str, Any]]:
 def test_the_job_beside_the_recipe(
     model: str, arguments: list[str], script: str, env: dict[str, str], expected: dict[str, Any]
 ) -> None:
-    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "cache"}}
-    claim["spec"] = {"resources": {"requests": {"storage": "9Gi"}}}  # type: ignore[assignment]
+    spec = {"resources": {"requests": {"storage": "9Gi"}}}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": {"name": "cache"}, "spec": spec}
     other = job("hf download other/model")
     meta, _notes = _derive.derive(deployment(model, *arguments), "tiny/vllm/agg", [claim, other, job(script, **env)])
     assert meta["repositories"] == [expected]
