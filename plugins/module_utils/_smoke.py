@@ -65,8 +65,8 @@ class Smoke:
     """One smoke test. Its checks stand in CHECKS; `rows` holds the results so far.
 
     call: the way to the endpoint.  alone: the frontend belongs to this one release.  images: the recipe says that the
-    model takes them.  timeout: seconds for everything.  request_timeout: seconds for a request once the first one, in
-    which the engine may still compile, was answered.
+    model takes them.  timeout: seconds until the first chat, in which the engine may still compile, is answered,
+    and for repeated tries.  request_timeout: seconds for each request after that.
     """
 
     def __init__(
@@ -201,7 +201,7 @@ class Smoke:
             nonlocal last, row, attempts
             attempts += 1
             began = self.clock.now()
-            limit = min(left, self.request_timeout) if self.answered else left
+            limit = self.request_timeout if self.answered else left
             outcome = self._ask(method, path, body, max(1.0, limit), judge)
             row = row + 1 if outcome.code == last.code else 1
             last = outcome

@@ -109,7 +109,7 @@ options:
     type: int
     default: 1
   timeout:
-    description: Seconds for everything together. The first answer of an engine that still compiles may take minutes.
+    description: Seconds until the first answer, and for tries. An engine that still compiles may take minutes.
     type: int
     default: 600
   request_timeout:
