@@ -147,10 +147,13 @@ class Endpoint:
         return self.cluster.log(self.namespace, ended[0]["metadata"]["name"], tail=20) if ended else None
 
 
+NOBODY = ("no endpoints", "no ready pod", "connection refused")
+
+
 def absent(error: DynamoError) -> bool:
     """Is there nothing at the end of the way? Then another way leads to the same nothing."""
     status = error.result.get("status")
-    return status == 404 or (status == 503 and ("no endpoints" in error.message or "no ready pod" in error.message))
+    return status == 404 or (status in (502, 503) and any(text in error.message for text in NOBODY))
 
 
 # Behind the source of `_http`, in the pod.

@@ -148,7 +148,8 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """Wait; DynamoError with the cause as its code when the deployment doesn't get ready."""
     if run.check_mode:
         return {"changed": False, "verdict": {"state": "STARTING", "evidence": "not waited for in check mode"}}
-    wait = Wait(Cluster.connect(params), params["namespace"], params["name"], params["budgets"], say=run.progress)
+    where = (params["namespace"], params["name"], params["budgets"])
+    wait = Wait(Cluster.connect(params), *where, say=run.progress, reconnect=lambda: Cluster.connect(params))
     return {"changed": False, **wait.run(params["timeout"], params["interval"])}
 
 

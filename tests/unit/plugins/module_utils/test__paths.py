@@ -140,6 +140,7 @@ def test_the_last_way_is_a_job() -> None:
         (FakeCluster(FORBIDDEN, ready=False), 503, "Service llm/front has no ready pod"),
         (FakeCluster(FORBIDDEN, port=0), 404, "Service llm/front does not exist"),
         (FakeCluster(DynamoError("no endpoints available", "PATH_UNREACHABLE", status=503)), 503, "no endpoints"),
+        (FakeCluster(DynamoError("dial: connection refused", "PATH_UNREACHABLE", status=503)), 503, "refused"),
         (FakeCluster(DynamoError("no Service", "PATH_UNREACHABLE", status=404)), 404, "no Service"),
     ],
 )
