@@ -1,6 +1,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+# Over 400 lines: the only file that touches the Kubernetes client.
 """PRIVATE: the only file that touches the Kubernetes client.
 
 Authentication is kubernetes.core's, so that every option and K8S_AUTH_ variable means here what it means there.
@@ -27,6 +28,7 @@ try:
     import kubernetes.client
     import kubernetes.config
     import kubernetes.dynamic
+    import kubernetes.stream
     import urllib3
     from ansible_collections.kubernetes.core.plugins.module_utils.k8s import client as core_client
     from kubernetes.dynamic.exceptions import DynamicApiError
@@ -250,9 +252,20 @@ class Cluster:
         """
         url = f"/api/v1/namespaces/{quote(namespace)}/services/http:{quote(service)}:{port}/proxy/{path.lstrip('/')}"
         content = None if body is None else json.loads(body)
+        began = time.monotonic()
+        pieces: list[bytes] = []
+        arrivals: list[tuple[int, float]] = []
         try:
             answer = self._request(method, url, [], content, read_timeout=timeout, reraise=True)
-            status, headers, data = answer.status, answer.headers, answer.data
+            status, headers = answer.status, answer.headers
+            for piece in answer.stream(amt=None, decode_content=True):
+                pieces.append(piece)
+                arrivals.append((len(piece) + (arrivals[-1][0] if arrivals else 0), time.monotonic() - began))
+                if arrivals[-1][1] > timeout:
+                    answer.close()  # so that the engine stops, too
+                    message = f"{service}.{namespace}: answer not complete after {timeout:.0f} s"
+                    raise TransportError("timeout", message)
+            data = b"".join(pieces)
         except DynamicApiError as error:
             status, headers = error.status, error.headers or {}
             data = error.body.encode() if isinstance(error.body, str) else (error.body or b"")
@@ -269,7 +282,20 @@ class Cluster:
                 "Is there a ready pod behind it, and may this user create services/proxy?",
                 status=status,
             )
-        return Response(status, {str(k).lower(): str(v) for k, v in dict(headers).items()}, data)
+        return Response(status, {str(k).lower(): str(v) for k, v in dict(headers).items()}, data, tuple(arrivals))
+
+    def open_port(self, namespace: str, pod: str, port: int) -> Any:
+        """A socket to a port of a pod, with the verb create on pods/portforward. DynamoError as for other requests."""
+        api = kubernetes.client.CoreV1Api(self._api_client)
+        try:
+            forward = kubernetes.stream.portforward(
+                api.connect_get_namespaced_pod_portforward, pod, namespace, ports=str(port)
+            )
+        except kubernetes.client.ApiException as error:
+            raise DynamoError(
+                f"no port-forward to Pod {namespace}/{pod}: {_apierrors.one_line(error.reason)}.", "PATH_UNREACHABLE"
+            ) from error
+        return forward.socket(port)
 
     def _request(
         self,

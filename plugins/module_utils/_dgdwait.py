@@ -26,6 +26,8 @@ NOT_APPLIED = "NOT_APPLIED"
 # A watch that ends at once must not turn the wait into a busy loop.
 SHORT_WATCH = 0.5
 LOG_LINES = 40
+# A token may be renewed while a wait of an hour goes on; credentials that are refused so often in a row are wrong.
+RENEWALS = 3
 
 
 class Wait:
@@ -41,7 +43,9 @@ class Wait:
         manifest: Object | None = None,
         clock: Clock = Clock(),
         say: Callable[[str], None] = lambda _: None,
+        reconnect: Callable[[], Cluster] | None = None,
     ) -> None:
+        self.reconnect, self.refused = reconnect, 0
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
@@ -54,12 +58,14 @@ class Wait:
         snapshot, verdict, findings = None, Verdict("STARTING"), []
         while True:
             try:
+                if self.refused and self.reconnect:
+                    self.cluster = self.reconnect()
                 snapshot = self.observe()
-                trouble = None
+                trouble, self.refused = None, 0
                 findings = diagnose(snapshot)
                 verdict = _dgd.judge(snapshot.view, pulling(snapshot))
             except DynamoError as error:
-                if error.code not in (*UNREACHABLE, NOT_APPLIED):
+                if not self._passing(error):
                     raise
                 snapshot, trouble = None, error
             passed = self.clock.now() - began
@@ -75,6 +81,13 @@ class Wait:
             if passed >= timeout:
                 raise self._failure(timed_out(verdict, findings, trouble), passed)
             self._wait_for_change(snapshot, min(interval, timeout - passed))
+
+    def _passing(self, error: DynamoError) -> bool:
+        """Does the error say nothing about the deployment, and may it go? Reads that end with 5xx, and stale tokens."""
+        if error.code == "UNAUTHORIZED" and self.reconnect:
+            self.refused += 1
+            return self.refused <= RENEWALS
+        return error.code in (*UNREACHABLE, NOT_APPLIED) or int(error.result.get("status") or 0) >= 500
 
     def observe(self) -> Snapshot:
         """Everything that a verdict needs. Events, owners and logs are read only while something is missing."""
@@ -132,7 +145,7 @@ class Wait:
                             self.namespace, pod["metadata"]["name"], name, tail=LOG_LINES, previous=previous
                         )
                     except DynamoError as error:
-                        if error.code in UNREACHABLE:
+                        if self._passing(error):
                             raise
                         self.optional["log"] = error.code != "FORBIDDEN"
         return logs
@@ -149,7 +162,7 @@ class Wait:
                         self.clock.sleep(max(0.0, SHORT_WATCH - (self.clock.now() - began)))
                         return
             except DynamoError as error:
-                if error.code not in (*UNREACHABLE, "FORBIDDEN"):
+                if error.code != "FORBIDDEN" and not self._passing(error):
                     raise
         self.clock.sleep(max(0.0, seconds - (self.clock.now() - began)))
 

@@ -30,11 +30,15 @@ class TransportError(Exception):
 
 
 class Response(NamedTuple):
-    """An HTTP answer of any status; header names are lower-case."""
+    """An HTTP answer of any status; header names are lower-case.
+
+    arrivals: how the body came: (bytes so far, seconds since the request was sent), one a piece.
+    """
 
     status: int
     headers: dict[str, str]
     body: bytes
+    arrivals: tuple[tuple[int, float], ...] = ()
 
     def json(self) -> Any:
         """The body as JSON; ValueError when it is something else."""
@@ -109,7 +113,7 @@ def fetch(
     Answers of every status are returned; TransportError when there is no complete answer.
     """
     request = urllib.request.Request(url, data=body, headers=headers or {}, method=method)
-    deadline = clock.now() + timeout
+    began = clock.now()
     try:
         try:
             answer = (send or opener())(request, timeout)
@@ -119,21 +123,22 @@ def fetch(
                 raise TransportError("redirect", f"{method} {url}: redirect loop") from error
             answer = error
         with answer:
-            chunks, size = [], 0
+            chunks, size, arrivals = [], 0, []
             while size <= MAX_BODY:
                 chunk = answer.read1(65536) if hasattr(answer, "read1") else answer.read(65536)
                 if not chunk:
                     break
                 chunks.append(chunk)
                 size += len(chunk)
-                if clock.now() > deadline:
+                arrivals.append((size, clock.now() - began))
+                if arrivals[-1][1] > timeout:
                     raise TransportError("timeout", f"{method} {url}: answer not complete after {timeout:.0f} s")
             names = {str(k).lower(): str(v) for k, v in answer.headers.items()}
             expected = names.get("content-length", "")
             # read1 reports an early end of a body of known length as a plain end.
             if method != "HEAD" and size <= MAX_BODY and expected.isdigit() and size < int(expected):
                 raise TransportError("partial", f"{method} {url}: {size} of {expected} bytes received")
-            return Response(int(answer.status), names, b"".join(chunks))
+            return Response(int(answer.status), names, b"".join(chunks), tuple(arrivals))
     except (OSError, http.client.HTTPException) as error:
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         cause = reason if isinstance(reason, BaseException) else error

@@ -11,27 +11,31 @@ model it doesn't serve 404 and a JSON body, and an engine that produced nothing 
 
 from __future__ import annotations
 
+import base64
 import json
+import re
+import struct
+import zlib
 from typing import Any, Callable, NamedTuple
 from urllib.parse import quote
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._http import (
-    Clock,
-    Narrator,
-    Response,
-    TransportError,
-    poll,
-)
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response
 
 CHAT_PATH = "/v1/chat/completions"
 MODELS_PATH = "/v1/models"
 FINISHED = ("stop", "length", "tool_calls")
 # An engine that raises may have met a request of its own warm-up; three times in a row is an engine that is broken.
 ENGINE_ERRORS = 3
-# The Service exists before the first pod is ready; one that is missing for so many tries has another name.
-ABSENT_SERVICE = 5
-MAX_CONTENT = 500
+# What separates reasoning from the answer in the model's own words: none of it may be left in the content.
+THINK_MARKS = re.compile(r"</?(\w+:)?think(ing)?>")
+TOOL = {
+    "type": "function",
+    "function": {
+        "name": "get_weather",
+        "description": "The weather in a city",
+        "parameters": {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]},
+    },
+}
 
 # (method, path, body, timeout in seconds) -> answer; TransportError or DynamoError PATH_UNREACHABLE without one
 Call = Callable[[str, str, "bytes | None", float], Response]
@@ -42,7 +46,8 @@ class Outcome(NamedTuple):
 
     state: pass, retry (may pass later) or fail (asking again gives the same).
     tries: how often in a row this `retry` may be seen; 0 means until the deadline.
-    answer: content, reasoning, finish_reason, usage of a chat; the model's entry of a model list.
+    answer: content, reasoning, finish_reason, usage of a chat, and first_token (seconds) of a stream; the model's entry
+    of a model list.
     """
 
     state: str
@@ -85,10 +90,11 @@ def _message(data: Any) -> str:
     return " ".join(str(data.get("message") or inner or "").split())
 
 
-def judge_models(response: Response, model: str, context_length: int | None = None) -> Outcome:
+def judge_models(response: Response, model: str, context_length: int | None = None, alone: bool = False) -> Outcome:
     """Does `GET /v1/models` list the served name, with room for `context_length` tokens?
 
-    `context_window` is 0 when the worker states no limit; nothing can be said then.
+    `context_window` is 0 when the worker states no limit; nothing can be said then. alone: this frontend belongs to one
+    release, so another name is a model of another one, which its requests may reach.
     """
     if response.status != 200:
         return _refused(response)
@@ -97,9 +103,12 @@ def judge_models(response: Response, model: str, context_length: int | None = No
     except (ValueError, AttributeError):
         return Outcome("fail", "PATH_UNREACHABLE", f"no model list but: {response.text()}")
     entry = next((m for m in listed if m.get("id") == model), None)
+    others = sorted(str(m.get("id")) for m in listed if m.get("id") != model)
     if entry is None:
-        names = ", ".join(sorted(str(m.get("id")) for m in listed)) or "no model"
-        return Outcome("retry", "MODEL_NOT_LISTED", f"{MODELS_PATH} lists {names}, not {model}")
+        code = "MODEL_OTHER" if others else "MODEL_NOT_LISTED"
+        return Outcome("retry", code, f"{MODELS_PATH} lists {', '.join(others) or 'no model'}, not {model}")
+    if alone and others:
+        return Outcome("retry", "MODEL_OTHER", f"{MODELS_PATH} lists {', '.join(others)} besides {model}")
     window = entry.get("context_window") or 0
     if context_length and 0 < window < context_length:
         return Outcome(
@@ -125,10 +134,12 @@ def _refused(response: Response) -> Outcome:
     text = error_text(response)
     status = response.status
     if status == 404 and not response.body.strip():
-        return Outcome("retry", "MODEL_NOT_READY", f"{text}: the frontend knows no live worker")
+        return Outcome("retry", "MODEL_NO_WORKER", f"{text}: the frontend knows no live worker")
     if status == 404 and "not found" in text.lower() and "route" not in text.lower():
         return Outcome("retry", "MODEL_NOT_LISTED", text)
-    if status in (429, 503):
+    if status == 429:
+        return Outcome("retry", "MODEL_BUSY", text)
+    if status == 503:
         return Outcome("retry", "MODEL_NOT_READY", text)
     if status in (502, 504):
         return Outcome("retry", "PATH_UNREACHABLE", text)
@@ -137,13 +148,35 @@ def _refused(response: Response) -> Outcome:
     return Outcome("fail", "REQUEST_REFUSED", text)
 
 
-def read_stream(body: bytes) -> dict[str, Any]:
-    """A streamed chat as one message: content, reasoning, finish_reason, usage, error (text), done (saw [DONE])."""
-    out: dict[str, Any] = {"content": "", "reasoning": "", "finish_reason": None, "usage": None}
-    out.update(error="", done=False)
-    for line in body.decode("utf-8", "replace").splitlines():
+def judge_ready(response: Response) -> Outcome:
+    """What `GET /v1/models/{id}/ready` says; skip where the endpoint isn't known."""
+    try:
+        data = response.json()
+    except ValueError:
+        data = None
+    unknown = not isinstance(data, dict) or ("ready" not in data and "route not found" in error_text(response).lower())
+    if response.status in (401, 403, 404, 405) and unknown:
+        return Outcome("skip", "", f"this endpoint has no readiness of a model (HTTP {response.status})")
+    if response.status == 200 and isinstance(data, dict) and data.get("ready") is True:
+        return Outcome("pass")
+    return Outcome("retry", "MODEL_NOT_READY", f"HTTP {response.status}: {ready_reason(response) or response.text()}")
+
+
+def read_stream(response: Response) -> dict[str, Any]:
+    """A streamed chat as one message: content, reasoning, finish_reason, usage, error (text), broken (text), done.
+
+    first_token: seconds until the first piece of content or reasoning had come; None when nobody took the time.
+    """
+    out: dict[str, Any] = {"content": "", "reasoning": "", "finish_reason": None, "usage": None, "first_token": None}
+    out.update(error="", broken="", done=False, ids=set())
+    received = 0
+    for raw in response.body.splitlines(keepends=True):
+        received += len(raw)
+        line = raw.decode("utf-8", "replace").strip()
         if not line.startswith("data:"):
             continue
+        if out["done"]:
+            out["broken"] = "events after [DONE]"
         data = line[5:].strip()
         if data == "[DONE]":
             out["done"] = True
@@ -151,16 +184,25 @@ def read_stream(body: bytes) -> dict[str, Any]:
         try:
             event = json.loads(data)
         except ValueError:
-            out["error"] = f"event that is not JSON: {data[:100]}"
+            out["broken"] = f"an event that is not JSON: {data[:100]}"
             continue
         if event.get("error"):
             out["error"] = _message(event) or json.dumps(event["error"])[:200]
+        if event.get("id"):
+            out["ids"].add(event["id"])
         out["usage"] = event.get("usage") or out["usage"]
         for choice in event.get("choices") or []:
             delta = choice.get("delta") or {}
+            piece = (delta.get("content") or "") + (delta.get("reasoning_content") or "")
+            if piece and out["finish_reason"]:
+                out["broken"] = "text after the chunk with the finish_reason"
+            if piece and out["first_token"] is None:
+                out["first_token"] = next((at for size, at in response.arrivals if size >= received), None)
             out["content"] += delta.get("content") or ""
             out["reasoning"] += delta.get("reasoning_content") or ""
             out["finish_reason"] = choice.get("finish_reason") or out["finish_reason"]
+    if len(out["ids"]) > 1:
+        out["broken"] = "chunks of several answers"
     return out
 
 
@@ -170,10 +212,13 @@ def judge_chat(response: Response) -> Outcome:
         return _refused(response)
     streamed = "event-stream" in response.headers.get("content-type", "")
     if streamed:
-        got = read_stream(response.body)
-        if got["error"] or not got["done"]:
-            text = f"HTTP 200, then in the stream: {got['error'] or 'no [DONE] at its end'}"
-            return Outcome("retry", "MODEL_ERROR", text, tries=ENGINE_ERRORS)
+        got = read_stream(response)
+        if got["error"]:
+            text = f"HTTP 200, then an error in the stream: {got['error']}"
+            return Outcome("retry", "STREAM_ERROR", text, tries=ENGINE_ERRORS)
+        if got["broken"] or not got["done"]:
+            text = f"HTTP 200, but the stream is broken: {got['broken'] or 'no [DONE] at its end'}"
+            return Outcome("retry", "STREAM_BROKEN", text, tries=ENGINE_ERRORS)
     else:
         try:
             data = response.json()
@@ -192,6 +237,10 @@ def judge_chat(response: Response) -> Outcome:
     if not str(got["content"]).strip():
         thought = ", reasoning only" if got["reasoning"] else ", no reasoning either"
         return Outcome("fail", "MODEL_EMPTY_ANSWER", f"HTTP 200 with empty content ({facts}{thought})")
+    marks = THINK_MARKS.search(str(got["content"]))
+    if marks:
+        text = f"HTTP 200 with {marks.group(0)} in the content: the reasoning is not separated from the answer"
+        return Outcome("fail", "MODEL_THINK_MARKS", text)
     if got["finish_reason"] not in FINISHED:
         return Outcome("fail", "MODEL_ERROR", f"HTTP 200 but the answer is not finished ({facts})")
     if not tokens and not streamed:
@@ -202,106 +251,103 @@ def judge_chat(response: Response) -> Outcome:
         "finish_reason": got["finish_reason"],
         "usage": got["usage"] or {},
     }
-    return Outcome("pass", answer=answer)
+    return Outcome("pass", answer={**answer, "first_token": got["first_token"]} if streamed else answer)
 
 
-HINTS = {
-    "MODEL_NOT_LISTED": "Compare the worker's served model name with the target's, and look at the worker's log.",
-    "MODEL_NOT_READY": "A worker is missing or not registered: look at the pods and the log of the workers.",
-    "MODEL_CONTEXT": "The worker was started with a smaller context length than the target states.",
-    "MODEL_EMPTY_ANSWER": "The engine answered, but nothing is left for content: compare the reasoning parser of the"
-    " worker with the model, and max_tokens with the length of its reasoning.",
-    "REQUEST_REFUSED": "Compare the request (smoke_test_requests) with what the frontend says about it.",
-    "MODEL_ERROR": "The log of the worker says why.",
-    "MODEL_NO_ANSWER": "The engine still starts or hangs: look at the log of the worker.",
-    "PATH_UNREACHABLE": "The way to the frontend failed; this says nothing about the model.",
-}
+def stream_body(body: dict[str, Any]) -> dict[str, Any]:
+    """The same request as a stream that ends with its count of tokens."""
+    return {**body, "stream": True, "stream_options": {"include_usage": True}}
 
 
-class Smoke:
-    """The smoke test: the served name is listed, then every request is answered, `successes` rounds in a row.
+def judge_stream(response: Response) -> Outcome:
+    """A streamed answer: also that it is one, and that it counts its tokens, as `stream_body` asks."""
+    outcome = judge_chat(response)
+    if outcome.state != "pass":
+        return outcome
+    if "first_token" not in outcome.answer:
+        kind = response.headers.get("content-type") or "none"
+        return Outcome("fail", "STREAM_BROKEN", f"a stream was asked for, the answer's content type is {kind}")
+    if not outcome.answer["usage"].get("completion_tokens"):
+        return Outcome("fail", "STREAM_BROKEN", "the stream has no count of tokens, although it was asked for")
+    return outcome
 
-    Raises DynamoError with the code of the last outcome.
-    """
 
-    def __init__(
-        self,
-        call: Call,
-        model: str,
-        timeout: float,
-        *,
-        clock: Clock = Clock(),
-        say: Callable[[str], None] = lambda _: None,
-    ) -> None:
-        self.call, self.model, self.clock = call, model, clock
-        self.timeout, self.deadline = timeout, clock.now() + timeout
-        self.say = Narrator(say, clock)
+def effort_body(body: dict[str, Any], level: str) -> dict[str, Any]:
+    """The same request with another reasoning effort, in the place where the recipe gives it."""
+    template = body.get("chat_template_kwargs") or {}
+    if "reasoning_effort" in template:
+        return {**body, "chat_template_kwargs": {**template, "reasoning_effort": level}}
+    return {**body, "reasoning_effort": level}
 
-    def run(
-        self, requests: list[dict[str, Any]], context_length: int | None, successes: int = 1
-    ) -> list[dict[str, Any]]:
-        """Answers of the last round: name, content (capped), reasoning, finish_reason, latency_ms, usage."""
-        self._until("models", "GET", MODELS_PATH, None, lambda r: judge_models(r, self.model, context_length))
-        done = 0
-        answers: list[dict[str, Any]] = []
-        while done < successes:
-            answers, clean = [], True
-            for request in requests:
-                body = chat_body(self.model, request["body"])
-                answer, retried = self._until(request["name"], "POST", CHAT_PATH, body, judge_chat)
-                answers.append({"name": request["name"], **answer, "content": answer["content"][:MAX_CONTENT]})
-                clean = clean and not retried
-            done = done + 1 if clean else 1
-        return answers
 
-    def _until(
-        self, name: str, method: str, path: str, body: bytes | None, judge: Callable[[Response], Outcome]
-    ) -> tuple[dict[str, Any], bool]:
-        last = Outcome("retry", "MODEL_NO_ANSWER", "not asked, the time was used up before")
-        row = attempts = 0
+def judge_effort(response: Response, level: str) -> Outcome:
+    """A chat with an effort. That a model doesn't reason is its own choice, unless it was told `none` and did."""
+    outcome = judge_chat(response)
+    if outcome.state == "pass" and level == "none" and outcome.answer["reasoning"]:
+        return Outcome("fail", "EFFORT_IGNORED", "the answer has reasoning although reasoning_effort is none")
+    return outcome
 
-        def step(left: float) -> dict[str, Any] | None:
-            nonlocal last, row, attempts
-            attempts += 1
-            began = self.clock.now()
-            outcome = self._ask(method, path, body, max(1.0, left), judge)
-            row = row + 1 if outcome.code == last.code else 1
-            last = outcome
-            if outcome.state == "pass":
-                return {**outcome.answer, "latency_ms": round((self.clock.now() - began) * 1000)}
-            if outcome.state == "fail" or (outcome.tries and row >= outcome.tries):
-                raise self._error(name, outcome)
-            self.say(f"{self.model}: {name}: {outcome.message}")
-            return None
 
-        found = poll(step, timeout=self.deadline - self.clock.now(), clock=self.clock)
-        if found is None:
-            raise self._error(name, last, f", still after {self.timeout:.0f} s")
-        return found, attempts > 1
+def tool_body(body: dict[str, Any]) -> dict[str, Any]:
+    """A question that only a tool can answer, with the other parameters of `body`."""
+    question = "What is the weather in Paris now? Call the tool."
+    return {**body, "messages": [{"role": "user", "content": question}], "tools": [TOOL], "tool_choice": "auto"}
 
-    def _ask(
-        self, method: str, path: str, body: bytes | None, timeout: float, judge: Callable[[Response], Outcome]
-    ) -> Outcome:
-        try:
-            return judge(self.call(method, path, body, timeout))
-        except TransportError as error:
-            if error.kind == "timeout":
-                return Outcome("fail", "MODEL_NO_ANSWER", f"no complete answer within {timeout:.0f} s")
-            return Outcome("retry", "PATH_UNREACHABLE", str(error))
-        except DynamoError as error:
-            if error.code != "PATH_UNREACHABLE":
-                raise
-            # The API server says so when this user may not: asking again changes nothing.
-            state = "fail" if error.result.get("status") == 403 else "retry"
-            tries = ABSENT_SERVICE if error.result.get("status") == 404 else 0
-            return Outcome(state, error.code, error.message, tries)
 
-    def _error(self, name: str, outcome: Outcome, duration: str = "") -> DynamoError:
-        text = f"{self.model}: {name}: {outcome.message.rstrip('.')}{duration}"
-        if outcome.code in ("MODEL_NOT_LISTED", "MODEL_NOT_READY"):
-            try:
-                reason = ready_reason(self.call("GET", ready_path(self.model), None, 10.0))
-            except (TransportError, DynamoError):
-                reason = ""
-            text += f" ({reason})" if reason else ""
-        return DynamoError(f"{text.rstrip('.')}.", outcome.code, HINTS[outcome.code], check=name)
+def judge_tool(response: Response) -> Outcome:
+    """Is the answer a call of TOOL with arguments that can be read?"""
+    if response.status != 200:
+        return _refused(response)
+    try:
+        choice = response.json()["choices"][0]
+        calls = choice["message"].get("tool_calls") or []
+        text = " ".join(str(choice["message"].get("content") or "no content").split())[:100]
+        if not calls:
+            return Outcome("fail", "TOOL_CALL", f"no tool call, but: {text}")
+        function = calls[0]["function"]
+        arguments = json.loads(function["arguments"])
+        name = function["name"]
+    except (ValueError, KeyError, IndexError, TypeError, AttributeError):
+        return Outcome("fail", "TOOL_CALL", f"HTTP 200 but no tool call that can be read: {response.text()}")
+    if name != TOOL["function"]["name"] or not isinstance(arguments, dict) or not arguments.get("city"):  # type: ignore[index]
+        return Outcome("fail", "TOOL_CALL", f"the call is {name}({json.dumps(arguments)[:100]}), not get_weather(city)")
+    usage = response.json().get("usage") or {}
+    return Outcome("pass", answer={"finish_reason": choice.get("finish_reason"), "usage": usage})
+
+
+def image_body(body: dict[str, Any]) -> dict[str, Any]:
+    """A question about an image that travels inside the request, with the other parameters of `body`."""
+    parts = [
+        {"type": "text", "text": "Which colour is this image?"},
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64," + base64.b64encode(red_square()).decode()}},
+    ]
+    return {**body, "messages": [{"role": "user", "content": parts}]}
+
+
+def red_square(size: int = 64) -> bytes:
+    """A PNG of one colour."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    header = struct.pack(">IIBBBBB", size, size, 8, 2, 0, 0, 0)
+    pixels = zlib.compress((b"\0" + b"\xff\0\0" * size) * size)
+    return b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", pixels) + chunk(b"IEND", b"")
+
+
+# A chat without messages: every frontend refuses it, before an engine is asked.
+BAD_REQUEST: dict[str, Any] = {"messages": []}
+
+
+def judge_bad_request(response: Response) -> Outcome:
+    """Is BAD_REQUEST refused with a status of 4xx and a message in JSON?"""
+    if response.status in (404, 429) or response.status >= 500:
+        outcome = _refused(response)
+        return outcome if outcome.state == "retry" else Outcome("fail", "ERROR_SHAPE", outcome.message)
+    try:
+        message = _message(response.json())
+    except ValueError:
+        message = ""
+    if 400 <= response.status < 500 and message:
+        return Outcome("pass", answer={"message": message})
+    return Outcome("fail", "ERROR_SHAPE", f"a chat without messages got HTTP {response.status}: {response.text(100)}")

@@ -18,12 +18,16 @@ MAX_BODY = 500  # characters of an answer that a result shows
 
 
 class Expectation(NamedTuple):
-    """What an answer must have. content_type: beginning of the header; json: {path, operator, value} each."""
+    """What an answer must have.
+
+    content_type: beginning of the header; headers: texts that they must hold; json: {path, operator, value} each.
+    """
 
     status: list[int]
     final_status: list[int]
     content_type: str = ""
     json: list[dict[str, Any]] = []
+    headers: dict[str, str] = {}
 
 
 def at(data: Any, path: str) -> Any:
@@ -47,25 +51,31 @@ OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
 }
 
 
-def missing(response: Response, want: Expectation) -> str:
-    """What the answer lacks, or an empty string."""
+def missing(response: Response, want: Expectation) -> tuple[str, str]:
+    """What the answer lacks: status, content_type, header, empty or json, and the text; nothing, if both are empty."""
     if response.status not in want.status:
-        return f"status {response.status}: {response.text(200) or 'empty body'}"
+        return "status", f"status {response.status}: {response.text(200) or 'empty body'}"
     found_type = response.headers.get("content-type", "")
     if want.content_type and not found_type.startswith(want.content_type):
-        return f"content type {found_type or 'none'}, {want.content_type} expected"
+        return "content_type", f"content type {found_type or 'none'}, {want.content_type} expected"
+    for name, text in want.headers.items():
+        found = response.headers.get(name.lower())
+        if found is None or text not in found:
+            return "header", f"header {name} is {found or 'absent'}, {text} expected"
     if not want.json:
-        return ""
+        return "", ""
+    if not response.body.strip():
+        return "empty", "empty body, JSON expected"
     try:
         data = response.json()
     except ValueError:
-        return f"no JSON: {response.text(200) or 'empty body'}"
+        return "json", f"no JSON: {response.text(200)}"
     for check in want.json:
-        found = at(data, check["path"])
-        if found is ABSENT or not OPERATORS[check["operator"]](found, check.get("value")):
-            shown = "absent" if found is ABSENT else repr(found)[:100]
-            return f"{check['path']} is {shown}, expected {check['operator']} {check.get('value', '')}".rstrip()
-    return ""
+        value = at(data, check["path"])
+        if value is ABSENT or not OPERATORS[check["operator"]](value, check.get("value")):
+            shown = "absent" if value is ABSENT else repr(value)[:100]
+            return "json", f"{check['path']} is {shown}, expected {check['operator']} {check.get('value', '')}".rstrip()
+    return "", ""
 
 
 def wait(
@@ -113,7 +123,8 @@ def _ask(
     answer: dict[str, Any] = {"url": url, "status": 0, "body": ""}
     try:
         response = get(url, timeout)
-        answer.update(status=response.status, body=response.text(MAX_BODY), missing=missing(response, want))
+        answer.update(status=response.status, body=response.text(MAX_BODY))
+        answer["problem"], answer["missing"] = missing(response, want)
     except TransportError as error:
-        answer["missing"] = f"{error.kind}: {error}"
+        answer.update(problem=error.kind, missing=f"{error.kind}: {error}")
     return {**answer, "latency_ms": round((clock.now() - began) * 1000)}

@@ -99,7 +99,11 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         "manifest": dgd,
         "workers": [_worker(component) for component in workers_of(dgd)],
         "timeouts": {"ready": options.get("ready_timeout") or (meta.get("timeouts") or {}).get("ready") or 7200},
-        "smoke": {"model": meta["served_model"], "requests": (meta.get("smoke") or {}).get("requests") or []},
+        "smoke": {
+            "model": meta["served_model"],
+            "requests": (meta.get("smoke") or {}).get("requests") or [],
+            "images": bool((meta.get("smoke") or {}).get("images")),
+        },
         "surge_room": site.surge_room,
         "inferred": inferred,
         "notes": list(recipe.notes),

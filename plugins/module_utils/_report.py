@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """PRIVATE: what happened on each host: rows from the hosts' results, the closing table, the file. Pure functions.
 
-A row is {host, cluster, namespace, target, result, detail, code, seconds}; result is one of RESULTS.
+A row is {host, cluster, namespace, target, result, detail, code, seconds, checks}; result is one of RESULTS, checks are
+those of the smoke test, for the file.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
         "detail": "",
         "code": "",
         "seconds": round(now - started) if isinstance(started, (int, float)) else None,
+        "checks": list(_part(smoke, "checks") or []),
     }
     if failure or not alive:
         task, message = _part(failure, "task"), _part(failure, "msg") or "it left the play, see above"

@@ -161,6 +161,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
         params["budgets"],
         manifest=params["manifest"],
         say=run.progress,
+        reconnect=lambda: Cluster.connect(params),
     )
     return {"changed": False, **wait.run(params["timeout"], params["interval"])}
 

@@ -39,6 +39,10 @@ options:
     description: How the content type of a good answer begins.
     type: str
     default: ""
+  expected_headers:
+    description: Texts that headers of a good answer must hold, by name.
+    type: dict
+    default: {}
   json:
     description: What the body of a good answer must have, as JSON.
     type: list
@@ -126,6 +130,12 @@ answers:
     body:
       description: Its body, at most 500 characters.
       type: str
+    problem:
+      description:
+        - What kind of thing it lacks, or an empty string. Without a complete answer V(refused), V(reset), V(dns),
+          V(tls), V(timeout) (also of one that drips), V(partial), V(redirect) (a loop) or V(protocol), else
+          V(status), V(content_type), V(header), V(empty) or V(json).
+      type: str
     missing:
       description: What the answer lacks, or an empty string.
       type: str
@@ -150,6 +160,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "status": {"type": "list", "elements": "int", "default": [200]},
     "final_status": {"type": "list", "elements": "int", "default": []},
     "content_type": {"type": "str", "default": ""},
+    "expected_headers": {"type": "dict", "default": {}},
     "json": {
         "type": "list",
         "elements": "dict",
@@ -180,7 +191,8 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     def get(url: str, left: float) -> Response:
         return fetch("GET", url, headers=headers, timeout=min(left, params["request_timeout"]), send=send)
 
-    want = Expectation(params["status"], params["final_status"], params["content_type"], params["json"])
+    expected = {str(name): str(text) for name, text in params["expected_headers"].items()}
+    want = Expectation(params["status"], params["final_status"], params["content_type"], params["json"], expected)
     pace = {name: params[name] for name in ("successes", "interval", "timeout")}
     return {"changed": False, **wait(get, params["urls"], want, **pace)}
 

@@ -73,6 +73,11 @@ options:
       seconds:
         description: How long it took.
         type: int
+      checks:
+        description: The checks of the smoke test, as M(inferops.dynamo.openai_smoke) returns them.
+        type: list
+        elements: dict
+        default: []
   show:
     description: Make the table and write the file. The action sets it for the host that reports.
     type: bool
@@ -127,6 +132,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
             "detail": {"type": "str", "default": ""},
             "code": {"type": "str", "default": ""},
             "seconds": {"type": "int"},
+            "checks": {"type": "list", "elements": "dict", "default": []},
         },
     },
     "show": {"type": "bool", "default": True},

@@ -250,6 +250,30 @@ def test_watch(api: FakeApi, cluster: Cluster) -> None:
     assert api.requests[-1][2] == {"watch": "true", "timeoutSeconds": "5", "labelSelector": "a=b"}
 
 
+def test_a_watch_that_ends_early_is_no_error(api: FakeApi, cluster: Cluster) -> None:
+    path = "api/v1/namespaces/llm/configmaps"
+    api.answers["GET", path] = status(410, "too old resource version")
+    assert list(cluster.watch("v1", "ConfigMap", "llm", 5, resource_version="1")) == []
+    event = {"type": "ADDED", "object": CONFIG_MAP}
+    api.answers["GET", path] = (200, json.dumps(event).encode() + b'\n{"type": "MODI\n')
+    assert list(cluster.watch("v1", "ConfigMap", "llm", 5)) == [event]
+    api.answers["GET", path] = status(429, "too many requests")
+    waited: list[float] = []
+    cluster._sleep = waited.append
+    fails("API_ERROR", lambda: list(cluster.watch("v1", "ConfigMap", "llm", 5)))
+    assert waited == [1, 2, 4]
+
+
+def test_the_proxy_tells_when_pieces_came(api: FakeApi, cluster: Cluster) -> None:
+    api.answers["GET", "api/v1/namespaces/llm/services/http:front:8000/proxy/v1/models"] = (200, b"hello")
+    answer = cluster.service_proxy("GET", "llm", "front", 8000, "/v1/models", None, 5)
+    assert answer.body == b"hello" and answer.arrivals[-1][0] == 5
+
+
+def test_a_port_forward_that_is_refused(api: FakeApi, cluster: Cluster) -> None:
+    fails("PATH_UNREACHABLE", cluster.open_port, "llm", "front-1", 8000)
+
+
 def test_service_proxy(api: FakeApi, cluster: Cluster) -> None:
     path = "api/v1/namespaces/llm/services/http:web:8000/proxy/v1/models"
     for code in (200, 404, 503):

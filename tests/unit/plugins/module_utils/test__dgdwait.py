@@ -146,6 +146,71 @@ def test_an_api_server_that_is_away_is_waited_for() -> None:
     assert failure(Fake((0, away, [])), timeout=10).result["verdict"]["cause"] == "NO_CLUSTER"
 
 
+class Cut(Fake):
+    """Watches end as the script says: an exception, or nothing at once; after that like those of Fake."""
+
+    def __init__(self, *moments: tuple[float, Any, list[Object]], script: list[Any]) -> None:
+        super().__init__(*moments)
+        self.script = script
+
+    def watch(self, *args: Any, **selectors: str) -> Iterator[Object]:
+        if not self.script:
+            yield from super().watch(*args, **selectors)
+        elif isinstance(found := self.script.pop(0), Exception):
+            raise found
+
+
+def test_a_watch_that_is_cut_is_taken_up_again() -> None:
+    """Too old (410) and a lost connection end a watch without a word; 429 and a restart are errors."""
+    busy, away = DynamoError("busy", "API_ERROR", status=429), DynamoError("no answer", "NO_CLUSTER")
+    fake = Cut(
+        (0, STARTING, [FRONT, pod()]),
+        (20.5, dgd(), [FRONT, pod(ready=True)]),
+        script=[None, busy, None, away],
+    )
+    result, _said = wait(fake)
+    assert result["verdict"]["state"] == "READY" and fake.script == []
+    # a cut watch costs no more than the interval, and the change is seen at once again
+    assert result["seconds"] == pytest.approx(20.5, abs=0.6)
+    assert fake.lists.count("Pod") <= 10
+
+
+def test_a_failing_read_is_no_verdict() -> None:
+    leader = DynamoError("etcdserver: leader changed", "REFUSED", status=500)
+    fake = Fake((0, STARTING, [FRONT, pod()]), (4, leader, []), (9, dgd(), [FRONT, pod(ready=True)]))
+    assert wait(fake)[0]["verdict"]["state"] == "READY"
+
+
+def test_a_renewed_token_is_read_again() -> None:
+    stale = DynamoError("401", "UNAUTHORIZED", status=401)
+    old = Fake((0, STARTING, [FRONT, pod()]), (4, stale, []))
+    new = Fake((0, dgd(), [FRONT, pod(ready=True)]))
+    renewed = Wait(old, "llm", "lab-agg", clock=old.clock, reconnect=lambda: new)  # type: ignore[arg-type, return-value]
+    assert renewed.run(600, 3)["verdict"]["state"] == "READY"
+    wrong = Wait(old, "llm", "lab-agg", clock=old.clock, reconnect=lambda: old)  # type: ignore[arg-type, return-value]
+    with pytest.raises(DynamoError) as caught:
+        wrong.run(600, 3)
+    assert caught.value.code == "UNAUTHORIZED" and old.time < 30
+
+
+def test_a_healthy_but_slow_start_ends_ready() -> None:
+    """A pull of minutes, one restart, a long load: none of it ends the wait, whatever the budgets."""
+    pulling = pod(container={"state": {"waiting": {"reason": "ContainerCreating"}}})
+    fake = Fake(
+        (0, dgd(observed=None), []),
+        (2, STARTING, [FRONT, pod(scheduled=False)]),
+        (5, STARTING, [FRONT, pulling]),
+        (400, STARTING, [FRONT, pod(container={"started": False})]),
+        (900, STARTING, [FRONT, pod(container=crashed(restarts=1))]),
+        (930, STARTING, [FRONT, pod(container={"started": False, "restartCount": 1})]),
+        (2000, not_ready(state="failed", workers=counts(1, 1, 0)), [FRONT, pod(container={"started": False})]),
+        (2000.3, STARTING, [FRONT, pod(container={"started": False, "restartCount": 1})]),
+        (3000.5, dgd(), [FRONT, pod(ready=True)]),
+    )
+    result, _said = wait(fake, timeout=3600, config=10, scheduling=15, slow=30)
+    assert result["verdict"]["state"] == "READY" and result["seconds"] == pytest.approx(3000.5, abs=0.6)
+
+
 def test_other_errors_end_the_wait() -> None:
     assert failure(Fake((0, DynamoError("no", "FORBIDDEN"), []))).code == "FORBIDDEN"
     assert failure(Fake((0, None, []))).code == "DGD_ABSENT"

@@ -9,16 +9,24 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Response, TransportError
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response
 from ansible_collections.inferops.dynamo.plugins.module_utils._openai import (
-    Smoke,
     chat_body,
+    effort_body,
+    image_body,
+    judge_bad_request,
     judge_chat,
+    judge_effort,
     judge_models,
+    judge_ready,
+    judge_stream,
+    judge_tool,
     read_stream,
     ready_path,
     ready_reason,
+    red_square,
+    stream_body,
+    tool_body,
 )
 
 MODEL = "minimax-m3.1"
@@ -72,18 +80,28 @@ STREAM_ERROR = {"error": {"message": "engine died", "type": "internal_server_err
         (chat(usage=None), "fail", "MODEL_ERROR", "completion tokens"),
         (answer(200, b"<html>"), "fail", "MODEL_ERROR", "no chat completion: <html>"),
         (answer(200, {"choices": []}), "fail", "MODEL_ERROR", "no chat completion"),
-        (answer(404), "retry", "MODEL_NOT_READY", "HTTP 404 with an empty body"),
+        (answer(404), "retry", "MODEL_NO_WORKER", "HTTP 404 with an empty body"),
         (answer(404, NOT_FOUND), "retry", "MODEL_NOT_LISTED", "HTTP 404: Model not found"),
         (answer(404, {"message": "Route not found: GET /x/"}), "fail", "REQUEST_REFUSED", "Route not found"),
         (answer(503, {"message": NOT_READY}), "retry", "MODEL_NOT_READY", f"HTTP 503: {NOT_READY}"),
-        (answer(429, {"error": {"message": "slow down"}}), "retry", "MODEL_NOT_READY", "HTTP 429: slow down"),
+        (answer(429, {"error": {"message": "slow down"}}), "retry", "MODEL_BUSY", "HTTP 429: slow down"),
         (answer(502, b"Bad Gateway"), "retry", "PATH_UNREACHABLE", "HTTP 502: Bad Gateway"),
         (answer(500, {"message": "Internal server error"}), "retry", "MODEL_ERROR", "HTTP 500: Internal"),
         (answer(400, {"message": "Validation: no"}), "fail", "REQUEST_REFUSED", "HTTP 400: Validation: no"),
         (answer(405), "fail", "REQUEST_REFUSED", "HTTP 405 with an empty body"),
         (stream(delta(content="4", finish="stop")), "pass", "", ""),
-        (stream(delta(content="4", finish="stop"), done=False), "retry", "MODEL_ERROR", "no [DONE]"),
-        (stream(delta(content="2"), STREAM_ERROR), "retry", "MODEL_ERROR", "HTTP 200, then in the stream: engine died"),
+        (stream(delta(content="4", finish="stop"), done=False), "retry", "STREAM_BROKEN", "no [DONE]"),
+        (stream(delta(content="2"), STREAM_ERROR), "retry", "STREAM_ERROR", "an error in the stream: engine died"),
+        (
+            stream(delta(content="4", finish="stop"), delta(content="!")),
+            "retry",
+            "STREAM_BROKEN",
+            "text after the chunk",
+        ),
+        (stream({"id": "a", **delta(content="4")}, {"id": "b"}), "retry", "STREAM_BROKEN", "chunks of several answers"),
+        (answer(200, b"data: [DONE]\n\ndata: {}\n", "text/event-stream"), "retry", "STREAM_BROKEN", "after [DONE]"),
+        (answer(200, b"data: {\n\n", "text/event-stream"), "retry", "STREAM_BROKEN", "not JSON: {"),
+        (chat("<mm:think>Two</mm:think>4"), "fail", "MODEL_THINK_MARKS", "with <mm:think> in the content"),
         (stream(delta(finish="stop")), "fail", "MODEL_EMPTY_ANSWER", "empty content"),
     ],
 )
@@ -100,7 +118,7 @@ def test_a_stream_becomes_one_message() -> None:
         delta(content=" = 4", finish="stop"),
         {"choices": [], "usage": USAGE},
     )
-    got = read_stream(body.body)
+    got = read_stream(body)
     assert (got["content"], got["reasoning"], got["usage"], got["done"]) == ("2 + 2 = 4", "Two and two.", USAGE, True)
     assert judge_chat(body).answer["reasoning"] is True
 
@@ -113,7 +131,7 @@ def test_a_stream_becomes_one_message() -> None:
         (models(MODEL, window=0), 1048576, "pass", "", ""),
         (models(MODEL, window=32768), 1048576, "fail", "MODEL_CONTEXT", "32768 tokens, 1048576 expected"),
         (models(), None, "retry", "MODEL_NOT_LISTED", "lists no model, not minimax-m3.1"),
-        (models("b", "a"), None, "retry", "MODEL_NOT_LISTED", "lists a, b, not"),
+        (models("b", "a"), None, "retry", "MODEL_OTHER", "lists a, b, not"),
         (answer(200, b"hello"), None, "fail", "PATH_UNREACHABLE", "no model list but: hello"),
         (answer(503, b"x"), None, "retry", "MODEL_NOT_READY", "HTTP 503"),
     ],
@@ -144,83 +162,96 @@ def test_requests() -> None:
     assert json.loads(chat_body(MODEL, {"max_tokens": 4})) == {"model": MODEL, "max_tokens": 4}
 
 
-class Endpoint:
-    """Answers from a script; the last one is repeated. An exception is raised."""
-
-    def __init__(self, *script: Any, listed: Any = None, ready: Any = None) -> None:
-        self.script, self.listed = list(script), listed or models(MODEL)
-        self.ready = ready or answer(503, {"ready": False, "reason": "no worker"})
-        self.time = 0.0
-        self.clock = Clock(lambda: self.time, self.sleep)
-        self.chats = 0
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
-
-    def __call__(self, method: str, path: str, body: bytes | None, timeout: float) -> Response:
-        self.time += 0.031
-        if path.endswith("/ready"):
-            return self.ready
-        found = self.listed
-        if method == "POST":
-            assert body is not None and json.loads(body)["model"] == MODEL
-            self.chats += 1
-            found = self.script.pop(0) if len(self.script) > 1 else self.script[0]
-        if isinstance(found, Exception):
-            raise found
-        return found
-
-    def smoke(self, successes: int = 1, timeout: float = 20) -> list[dict[str, Any]]:
-        smoke = Smoke(self, MODEL, timeout, clock=self.clock)
-        return smoke.run([{"name": "chat", "body": {}}], 1048576, successes)
-
-    def failure(self) -> DynamoError:
-        with pytest.raises(DynamoError) as caught:
-            self.smoke()
-        return caught.value
-
-
-def test_the_answer_is_reported() -> None:
-    (got,) = Endpoint(chat("x" * 900, reasoning_content="hm")).smoke()
-    assert got == {
-        "name": "chat",
-        "content": "x" * 500,
-        "reasoning": True,
-        "finish_reason": "stop",
-        "usage": USAGE,
-        "latency_ms": 31,
-    }
-
-
-def test_starting_states_are_waited_out() -> None:
-    away = DynamoError("no endpoints available", "PATH_UNREACHABLE", status=503)
-    starting = (answer(404), answer(404, NOT_FOUND), answer(503), TransportError("reset", "reset"), away)
-    endpoint = Endpoint(*starting, chat())
-    assert endpoint.smoke()[0]["content"] == "2 + 2 = 4" and endpoint.chats == 6
-
-
-def test_successes_must_come_in_a_row() -> None:
-    endpoint = Endpoint(chat(), answer(503), chat(), chat(), chat())
-    endpoint.smoke(3)
-    assert endpoint.chats == 5
+def test_a_frontend_of_one_release_lists_one_model() -> None:
+    outcome = judge_models(models("other", MODEL), MODEL, alone=True)
+    assert (outcome.state, outcome.code) == ("retry", "MODEL_OTHER") and "other besides" in outcome.message
 
 
 @pytest.mark.parametrize(
-    ("endpoint", "code", "words", "seconds"),
+    ("response", "state", "words"),
     [
-        (Endpoint(chat(), listed=models("other")), "MODEL_NOT_LISTED", "still after 20 s (no worker).", 20),
-        (Endpoint(answer(503, {"message": NOT_READY})), "MODEL_NOT_READY", "yet, still after 20 s (no worker).", 20),
-        (Endpoint(chat(None)), "MODEL_EMPTY_ANSWER", "minimax-m3.1: chat: HTTP 200 with empty content", 0),
-        (Endpoint(answer(400)), "REQUEST_REFUSED", "HTTP 400", 0),
-        (Endpoint(answer(500)), "MODEL_ERROR", "HTTP 500", 4),
-        (Endpoint(TransportError("timeout", "x")), "MODEL_NO_ANSWER", "no complete answer within 20 s", 0),
-        (Endpoint(TransportError("refused", "refused")), "PATH_UNREACHABLE", "refused", 20),
-        (Endpoint(DynamoError("may not", "PATH_UNREACHABLE", status=403)), "PATH_UNREACHABLE", "may not", 0),
-        (Endpoint(DynamoError("no Service", "PATH_UNREACHABLE", status=404)), "PATH_UNREACHABLE", "no Service", 8),
-        (Endpoint(DynamoError("x", "NO_CLUSTER")), "NO_CLUSTER", "x", 0),
+        (answer(200, {"ready": True}), "pass", ""),
+        (answer(503, {"ready": False, "reason": "no worker"}), "retry", "HTTP 503: no worker"),
+        (answer(404, NOT_FOUND), "retry", "Model not found"),
+        (answer(404, {"message": "Route not found: GET /x/ready"}), "skip", "no readiness"),
+        (answer(404, b"nothing here"), "skip", "no readiness"),
+        (answer(502, b"Bad Gateway"), "retry", "Bad Gateway"),
     ],
 )
-def test_failures_end_when_they_should(endpoint: Endpoint, code: str, words: str, seconds: float) -> None:
-    error = endpoint.failure()
-    assert error.code == code and words in error.message
-    assert endpoint.time == pytest.approx(seconds, abs=0.9)
+def test_readiness_endpoint(response: Response, state: str, words: str) -> None:
+    outcome = judge_ready(response)
+    assert outcome.state == state and words in outcome.message
+
+
+def test_time_to_the_first_token() -> None:
+    first, second = stream(delta(role="assistant"), done=False).body, stream(delta(content="4", finish="stop")).body
+    arrivals = ((len(first), 0.1), (len(first + second), 0.4))
+    got = read_stream(Response(200, {}, first + second, arrivals))
+    assert got["first_token"] == 0.4
+
+
+@pytest.mark.parametrize(
+    ("response", "code", "words"),
+    [
+        (stream(delta(content="4", finish="stop"), {"choices": [], "usage": USAGE}), "", ""),
+        (stream(delta(content="4", finish="stop")), "STREAM_BROKEN", "no count of tokens"),
+        (chat(), "STREAM_BROKEN", "content type is application/json"),
+        (chat(None), "MODEL_EMPTY_ANSWER", "empty content"),
+    ],
+)
+def test_streams(response: Response, code: str, words: str) -> None:
+    outcome = judge_stream(response)
+    assert outcome.code == code and words in outcome.message
+
+
+def call(name: str = "get_weather", arguments: str = '{"city": "Paris"}') -> Response:
+    return chat(None, "tool_calls", tool_calls=[{"function": {"name": name, "arguments": arguments}}])
+
+
+@pytest.mark.parametrize(
+    ("response", "code", "words"),
+    [
+        (call(), "", ""),
+        (chat("It is sunny."), "TOOL_CALL", "no tool call, but: It is sunny."),
+        (call(arguments="{"), "TOOL_CALL", "no tool call that can be read"),
+        (call(arguments="{}"), "TOOL_CALL", "get_weather({}), not"),
+        (call("other"), "TOOL_CALL", "the call is other("),
+        (answer(400, {"message": "no tools"}), "REQUEST_REFUSED", "no tools"),
+    ],
+)
+def test_tool_calls(response: Response, code: str, words: str) -> None:
+    outcome = judge_tool(response)
+    assert outcome.code == code and words in outcome.message
+
+
+@pytest.mark.parametrize(
+    ("response", "state", "code"),
+    [
+        (answer(400, {"message": "Validation: messages", "type": "Bad Request", "code": 400}), "pass", ""),
+        (answer(422, {"error": {"message": "no"}}), "pass", ""),
+        (answer(400, b"<html>"), "fail", "ERROR_SHAPE"),
+        (chat(), "fail", "ERROR_SHAPE"),
+        (answer(404, {"message": "Route not found"}), "fail", "ERROR_SHAPE"),
+        (answer(404), "retry", "MODEL_NO_WORKER"),
+        (answer(500, b""), "retry", "MODEL_ERROR"),
+    ],
+)
+def test_bad_requests(response: Response, state: str, code: str) -> None:
+    outcome = judge_bad_request(response)
+    assert (outcome.state, outcome.code) == (state, code)
+
+
+def test_efforts() -> None:
+    assert judge_effort(chat(reasoning_content="hm"), "none").code == "EFFORT_IGNORED"
+    assert judge_effort(chat(), "none").state == judge_effort(chat(), "high").state == "pass"
+    assert effort_body({"max_tokens": 4}, "low") == {"max_tokens": 4, "reasoning_effort": "low"}
+    recipe = {"chat_template_kwargs": {"reasoning_effort": "high", "x": 1}}
+    assert effort_body(recipe, "low") == {"chat_template_kwargs": {"reasoning_effort": "low", "x": 1}}
+
+
+def test_requests_of_the_checks_keep_the_recipe_s_parameters() -> None:
+    recipe = {"messages": [], "max_tokens": 4}
+    for body in (stream_body(recipe), tool_body(recipe), image_body(recipe)):
+        assert body["max_tokens"] == 4
+    url = image_body(recipe)["messages"][0]["content"][1]["image_url"]["url"]
+    assert url.startswith("data:image/png;base64,") and red_square().startswith(b"\x89PNG")

@@ -34,7 +34,10 @@ def answer(status: int = 200, body: bytes = b'{"data": [{"id": "m", "n": 3}], "e
         (answer(503, b"no"), {}, "status 503: no"),
         (answer(204, b""), {"status": [204]}, ""),
         (answer(), {"content_type": "text/html"}, "content type application/json, text/html expected"),
-        (answer(body=b""), {"json": [("data", "exists", None)]}, "no JSON: empty body"),
+        (answer(body=b""), {"json": [("data", "exists", None)]}, "empty body, JSON expected"),
+        (answer(body=b"<p>"), {"json": [("data", "exists", None)]}, "no JSON: <p>"),
+        (answer(), {"headers": {"Content-Type": "json"}}, ""),
+        (answer(), {"headers": {"X-Served-By": "a"}}, "header X-Served-By is absent, a expected"),
         (answer(), {"json": [("data[0].id", "eq", "m"), ("data[0].n", "ge", 3)]}, ""),
         (answer(), {"json": [("data[0].n", "le", 2)]}, "data[0].n is 3, expected le 2"),
         (answer(), {"json": [("empty", "not_empty", None)]}, "empty is [], expected not_empty None"),
@@ -43,8 +46,8 @@ def answer(status: int = 200, body: bytes = b'{"data": [{"id": "m", "n": 3}], "e
 )
 def test_assertions(response: Response, want: dict[str, Any], lacks: str) -> None:
     checks = [{"path": p, "operator": o, "value": v} for p, o, v in want.get("json", [])]
-    expected = Expectation(want.get("status", [200]), [], want.get("content_type", ""), checks)
-    assert missing(response, expected) == lacks
+    expected = Expectation(want.get("status", [200]), [], want.get("content_type", ""), checks, want.get("headers", {}))
+    assert missing(response, expected)[1] == lacks
 
 
 def attempt(*script: Any, successes: int = 1, final: tuple[int, ...] = ()) -> dict[str, Any]:

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +30,11 @@ PARAMS: dict[str, Any] = {
     "requests": [{"name": "chat", "body": {"max_tokens": 4}}],
     "successes": 1,
     "timeout": 5,
+    "request_timeout": 5,
+    "checks": ["models", "chat"],
+    "images": False,
+    "junit": None,
+    "job": None,
 }
 
 
@@ -41,10 +47,13 @@ class FakeCluster:
         return Response(200, {}, CHAT if method == "POST" else MODELS)
 
 
-def test_through_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_through_the_api_server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     cluster, run = FakeCluster(), Run()
     monkeypatch.setattr(openai_smoke.Cluster, "connect", lambda _params: cluster)
-    (answer,) = openai_smoke.run(PARAMS, run)["answers"]
+    result = openai_smoke.run({**PARAMS, "junit": str(tmp_path / "smoke.xml")}, run)
+    (answer,) = result["answers"]
+    assert [row["result"] for row in result["checks"]] == ["passed", "passed"] and result["via"] == "service_proxy"
+    assert b'tests="2"' in (tmp_path / "smoke.xml").read_bytes()
     assert answer["content"] == "2 + 2\n= 4"
     assert cluster.asked == [
         ("GET", "llm", "x-frontend", 8000, "/v1/models"),
@@ -54,7 +63,7 @@ def test_through_the_api_server(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "missing"), [({"via": "url"}, "via url needs url"), ({"service": None}, "service_proxy needs service")]
+    ("options", "missing"), [({"via": "url"}, "via url needs url"), ({"service": None}, "auto needs service")]
 )
 def test_a_way_needs_its_options(options: dict[str, Any], missing: str) -> None:
     with pytest.raises(DynamoError, match=missing) as caught:
