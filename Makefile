@@ -11,7 +11,7 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios test test-all
+.PHONY: help setup python lab lab-absent demo lint unit sanity galaxy scenarios bench test test-all
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -48,6 +48,9 @@ galaxy: python ## builds the tarball, imports it, installs it into an empty envi
 scenarios: ## molecule and integration tests on the lab
 	@$(MAKE) --no-print-directory lab crds='$(vendor_crds)'
 	@tools/scenarios.sh
+
+bench: python ## ours beside its yardsticks, in one run
+	@PYTHONPATH=collections python tools/bench_checkpoint.py
 
 test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands
 
