@@ -33,11 +33,11 @@ import stat
 import sys
 import threading
 import time
-from collections import defaultdict
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate, islice
 from math import prod
-from operator import sub
+from operator import lt, mul
 from typing import Any, NamedTuple, NoReturn
 
 LEVELS = ("headers", "sizes", "sha256")
@@ -57,8 +57,9 @@ BIG = 8_000_000  # bytes; JSON above this is parsed one file at a time
 FILES_CAP = 100_000  # entries below one directory: a checkpoint has a few hundred
 SHOWN = 50  # problems in a verdict
 RECORD = ".inferops-dynamo.json"  # our own proof in a plain folder; no file of the checkpoint
+PATIENCE = 0.1  # seconds of waiting for the storage after which files are read side by side
 WRITING = 60  # seconds: a partial file touched more recently is being written
-FIRST_READ = 65_536
+FIRST_READ = 16_384
 CHUNK = 1 << 20
 TOKENIZERS = (
     "tokenizer.json",
@@ -76,12 +77,15 @@ _COMMIT = re.compile(r"^[0-9a-f]{40}$")
 _HASH = re.compile(r"^[0-9a-f]{40}$|^[0-9a-f]{64}$")
 # The form that safetensors writes; a string here has no escapes, a number no leading zero and fits 64 bits.
 _METADATA = re.compile(rb'\{"__metadata__":(\{(?:"(?:[^"\\]|\\.)*":"(?:[^"\\]|\\.)*",?)*\})')
-_TENSOR = re.compile(
-    rb',"([^"\\\x00-\x1f]*)":\{"dtype":"([A-Z0-9_]+","shape":\[[0-9,]{0,200})\],'
-    rb'"data_offsets":\[(0|[1-9][0-9]{0,18}),(0|[1-9][0-9]{0,18})\]\}'
-)
+_SHAPE = re.compile(rb":\[((?:(?:0|[1-9][0-9]{0,18})(?:,(?!\])|(?=\])))*)\],")
+# What is between the quotes of one tensor in that form: name, dtype, shape and offsets are the columns 0, 4, 7 and 9.
+_BETWEEN = {1: b":{", 2: b"dtype", 3: b":", 5: b",", 6: b"shape", 8: b"data_offsets"}
+_IN_STRINGS = bytes(byte for byte in range(32, 256) if byte not in b'"\\')
+_BRACKETS = b":[]}"
+_DIGITS = b"0123456789"
 _WEIGHT_MAP = re.compile(rb'"weight_map"\s*:\s*\{')
-_PAIR = re.compile(rb'\s*,\s*"([^"\\\x00-\x1f]*)"\s*:\s*"([^"\\\x00-\x1f]*)"')
+_COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")
+_COMMA = re.compile(rb"[ \t\n\r]*,[ \t\n\r]*")
 _big_lock = threading.Lock()
 
 
@@ -196,30 +200,45 @@ def _parse(raw: bytes) -> tuple[dict[bytes, tuple[int, int]], set[str]]:
 
 def _columns(raw: bytes, data: int) -> set[bytes] | None:
     """The tensors of a sound header in the form that safetensors itself writes, by columns instead of one object per
-    tensor: a third of the time. None: another form, or something is wrong, which the slow way puts into words."""
+    tensor: a fifth of the time. None: another form, or something is wrong, which the slow way puts into words."""
     metadata = _METADATA.match(raw)
-    text = (raw[metadata.end() :] if metadata else b"," + raw[1:]).rstrip()
-    if raw[:1] != b"{" or text[-1:] != b"}" or len(raw) > JSON_CAP // 4:
+    text = raw[metadata.end() :] if metadata else b"," + raw[1:]
+    if raw[:1] != b"{" or text[:2] != b',"' or len(raw) > JSON_CAP // 4:
         return None
-    parts = _TENSOR.split(text[:-1])
-    names, kinds, begins, ends = set(parts[1::5]), parts[2::5], parts[3::5], parts[4::5]
-    # Nothing between the tensors, and each begins where the one before it ends.
-    if any(parts[::5]) or len(names) != len(kinds) or b"__metadata__" in names or begins != [b"0", *ends][: len(ends)]:
+    parts = text[2:].rstrip(b" \t\n\r").split(b'"')
+    count, rest = divmod(len(parts), 10)
+    if rest or parts[-1][-3:] != b"]}}":
         return None
-    sizes = {}
-    for kind in set(kinds):
-        dtype, _quote, shape = kind.decode().partition('","shape":[')
-        numbers = shape.split(",") if shape else []
-        bits = prod(int(number or 0) for number in numbers) * BITS.get(dtype, 0)
-        plain = all(number == "0" or number[:1] not in ("", "0") for number in numbers)
-        if bits % 8 or dtype not in BITS or not plain or len(numbers) > RANK_CAP:
+    parts[-1] = parts[-1][:-1] + b","
+    if any(parts[column::10].count(text) != count for column, text in _BETWEEN.items()):
+        return None
+    names, dtypes, shapes, spans = set(parts[::10]), parts[4::10], parts[7::10], b"".join(parts[9::10])
+    if len(names) != count or b"__metadata__" in names or b"".join(names).translate(None, _IN_STRINGS):
+        return None
+    bits = {dtype: BITS.get(dtype.decode("latin-1"), 0) for dtype in set(dtypes)}
+    elements = {}
+    for shape in set(shapes):
+        found = _SHAPE.fullmatch(shape)
+        sides = found[1].split(b",") if found and found[1] else []
+        if not found or len(sides) > RANK_CAP:
             return None
-        sizes[kind] = bits // 8
-    last = list(map(int, ends))
-    if list(map(sub, last, [0, *last])) != [sizes[kind] for kind in kinds] or (last[-1] if last else 0) != data:
+        elements[shape] = prod(map(int, sides))
+    sizes = list(map(mul, map(bits.__getitem__, dtypes), map(elements.__getitem__, shapes)))
+    if not all(bits.values()) or any(size % 8 for size in set(sizes)):
+        return None
+    ends = list(accumulate(sizes))
+    if ends[-1] != data * 8:
+        return None
+    # Each begins where the one before it ends, and no number is padded: there is one right text.
+    numbers = [0] * (2 * count)
+    numbers[1::2] = [end >> 3 for end in ends]
+    numbers[2::2] = numbers[1:-1:2]
+    plain = spans.translate(None, _BRACKETS) == (b"%d,%d," * count) % tuple(numbers)
+    if not plain or spans.translate(None, _DIGITS) != b":[,]}," * count:
         return None
     try:
-        text.decode()
+        if not raw.isascii():
+            raw.decode()
         if metadata and metadata[1] != b'{"format":"pt"}':
             _loads(metadata[1])
     except (Bad, ValueError):
@@ -484,28 +503,55 @@ class _Index(NamedTuple):
     total: Any
 
 
+def _pairs(raw: bytes, at: int) -> tuple[dict[str, list[bytes]], bytes] | None:
+    """The map that begins at `at` by columns, piece by piece, which bounds memory, and what follows its last value.
+    None: it has escapes, a name twice, or another form."""
+    shards: dict[bytes, list[bytes]] = {}
+    first, more, ordered, last = True, True, True, b""
+    while more:
+        cut = raw.find(b'.safetensors",', at + CHUNK)
+        more = cut >= 0
+        end = cut + 13 if more else raw.find(b"}", max(at, raw.rfind(b'.safetensors"', at)))
+        parts = raw[at:end].split(b'"') if end > at else []
+        if len(parts) < 5 or len(parts) % 4 != 1 or parts[-1].strip(b" \t\n\r"):
+            return None
+        if parts[0].strip(b" \t\n\r") if first else not _COMMA.fullmatch(parts[0]):
+            return None
+        for between, form in ((parts[2::4], _COLON), (parts[4:-1:4], _COMMA)):
+            if between and not (form.fullmatch(between[0]) and between.count(between[0]) == len(between)):
+                return None
+        names = parts[1::4]
+        ordered = ordered and last < names[0] and all(map(lt, names, islice(names, 1, None)))
+        last = names[-1]
+        for name, shard in zip(names, parts[3::4]):
+            try:
+                shards[shard].append(name)
+            except KeyError:
+                shards[shard] = [name]
+        at, first = end, False
+    # Names in order are all different; telling so from a set of them takes as long as all the rest.
+    if not ordered and len(set().union(*shards.values())) != sum(map(len, shards.values())):
+        return None
+    return {shard.decode("utf-8", "surrogateescape"): names for shard, names in shards.items()}, raw[at:]
+
+
 def _weight_map(raw: bytes) -> tuple[Any, dict[str, list[bytes]]]:
     """An index -> (metadata.total_size, {shard: tensors}). Raises Bad."""
-    shards: dict[Any, list[bytes]] = defaultdict(list)
     start = _WEIGHT_MAP.search(raw)
-    parts = _PAIR.split(b"," + raw[start.end() :]) if start and len(raw) < JSON_CAP // 4 else [b""]
-    names = parts[1::3]
-    if start and names and not any(parts[:-1:3]) and len(set(names)) == len(names):
-        # The map itself is read by columns, which halves the time for large models; what is around it as JSON.
-        parsed = _loads(raw[: start.start()] + b'"weight_map":{' + parts[-1], numbers=True)
-    else:
-        parsed = None
-    if isinstance(parsed, dict) and parsed.get("weight_map") == {}:
-        for name, shard in zip(names, parts[2::3]):
-            shards[shard].append(name)
-        shards = {shard.decode("utf-8", "surrogateescape"): found for shard, found in shards.items()}
-    else:
-        parsed = _loads(raw, numbers=True)
+    usable = start and len(raw) < JSON_CAP // 4 and b"\\" not in raw
+    found = _pairs(raw, start.end()) if start and usable else None
+    parsed: Any = None
+    shards: dict[str, list[bytes]] = {}
+    if start and found:
+        # The map itself is read by columns, a fraction of the time for large models; what is around it as JSON.
+        parsed, shards = _loads(raw[: start.start()] + b'"weight_map":{' + found[1], numbers=True), found[0]
+    if not (isinstance(parsed, dict) and parsed.get("weight_map") == {}):
+        parsed, shards = _loads(raw, numbers=True), {}
         weights = parsed.get("weight_map") if isinstance(parsed, dict) else None
         if not isinstance(weights, dict) or not all(isinstance(shard, str) for shard in weights.values()):
             raise Bad("index_invalid", "the index has no weight_map of names")
         for name, shard in weights.items():
-            shards[shard].append(name.encode("utf-8", "surrogatepass"))
+            shards.setdefault(shard, []).append(name.encode("utf-8", "surrogatepass"))
     if not shards:
         raise Bad("index_invalid", "the index names no tensor")
     metadata = parsed.get("metadata")
@@ -653,13 +699,21 @@ class _Check:
         results: dict[str, Shard] = {}
         queue = iter(jobs)  # taking the next item of a list is atomic
 
-        def work() -> None:
+        def work(until: float = float("inf")) -> None:
             for _size, rel, path, names, published in queue:
                 results[rel] = check_file(rel, path, names, published)
+                if time.monotonic() - time.thread_time() > until:
+                    break
 
-        with ThreadPoolExecutor(max(1, min(self.threads, len(jobs)))) as pool:
-            for done in [pool.submit(work) for _thread in range(min(self.threads, len(jobs)))]:
-                done.result()
+        # Threads only get in each other's way while the parsing takes the time and not the storage.
+        hashing = self.verify == "sha256"
+        if not hashing:
+            work(time.monotonic() - time.thread_time() + PATIENCE)
+        helpers = min(self.threads, len(jobs) - len(results))
+        if helpers > 0:
+            with ThreadPoolExecutor(helpers) as pool:
+                for done in [pool.submit(work) for _thread in range(helpers)]:
+                    done.result()
         for result in results.values():
             self.problems.extend(result.problems)
         if unhashed:
