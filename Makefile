@@ -11,9 +11,7 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 
-bench: kustomize ## measurements, printed and not judged: binding and header checks against the tools they replace
-	@python tools/bench_binding.py
-	@python tools/bench_checkpoint.py
+.PHONY: help setup python kustomize lab lab-absent demo lint unit sanity galaxy scenarios bench test test-all
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -54,13 +52,9 @@ scenarios: ## molecule and integration tests on the lab
 	@$(MAKE) --no-print-directory lab crds='$(vendor_crds)'
 	@tools/scenarios.sh
 
-<<<<<<< HEAD
-bench: kustomize ## measurements, printed and not judged: binding against kustomize build
+bench: kustomize ## measurements, printed and not judged: binding and header checks against the tools they replace
 	@python tools/bench_binding.py
-=======
-bench: python ## ours beside its yardsticks, in one run
 	@PYTHONPATH=collections python tools/bench_checkpoint.py
->>>>>>> issue4
 
 test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands
 
