@@ -94,16 +94,23 @@ def deploy(folder: Path, broken: bool, command: list[str]) -> tuple[Play, dict[s
 
 
 @pytest.fixture
-def namespaces(cluster: Lab) -> Iterator[None]:
+def namespaces(cluster: Lab, tmp_path: Path) -> Iterator[None]:
     names = [PREFIX + name for name in FAULTS]
     cluster.remove(names)
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    for name, more in (("policy", labels), ("quota", {})):
-        cluster.core.create_namespace({"metadata": {"name": PREFIX + name, "labels": more}})
     quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}
+    cluster.core.create_namespace({"metadata": {"name": f"{PREFIX}quota"}})
     cluster.core.create_namespaced_resource_quota(f"{PREFIX}quota", quota)
+    # The restricted level refuses the download's pod, too; here the workers are meant to meet it.
+    policy = inventory(tmp_path / "prepare", {f"{PREFIX}policy": hosts(False)[f"{PREFIX}policy"]})
+    assert play("prepare.yml", policy, "--extra-vars=target=sglang-gb300").rc == 0
+    restrict(cluster, "restricted")
     yield
     cluster.remove(names)
+
+
+def restrict(cluster: Lab, level: str | None) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    cluster.core.patch_namespace(f"{PREFIX}policy", {"metadata": {"labels": labels}})
 
 
 def seconds_to_the_end(cluster: Lab, namespace: str) -> float | None:
@@ -146,9 +153,7 @@ def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path) -> None:
         assert first.recap(PREFIX + name)["failed"] == 1
     assert not quiet or all(seconds < LIMIT for seconds in took.values() if seconds is not None)
 
-    cluster.core.patch_namespace(
-        f"{PREFIX}policy", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
-    )
+    restrict(cluster, None)
     cluster.core.delete_namespaced_resource_quota("gpus", f"{PREFIX}quota")
     second, rows = deploy(tmp_path / "repaired", False, command)
     assert second.rc == 0, {name: row["detail"] for name, row in rows.items() if row["result"] == "failed"}
