@@ -12,7 +12,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
-from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
 
 if TYPE_CHECKING:
@@ -183,9 +183,9 @@ class Wait:
     def _failure(self, verdict: Verdict, seconds: float) -> DynamoError:
         at = f"{verdict.object}: " if verdict.object else ""
         text = f"{self.name} in {self.namespace}: {at}{verdict.evidence.rstrip('.')}."
-        if verdict.state == "TIMED_OUT":
-            return DynamoError(text, "TIMED_OUT", verdict.hint, verdict=verdict._asdict(), seconds=round(seconds, 1))
-        return DynamoError(text, verdict.cause, verdict.hint, verdict=verdict._asdict(), seconds=round(seconds, 1))
+        code = "TIMED_OUT" if verdict.state == "TIMED_OUT" else verdict.cause
+        facts = {"verdict": verdict._asdict(), "seconds": round(seconds, 1), "see": paragraph(verdict.cause or code)}
+        return DynamoError(text, code, verdict.hint, **facts)
 
 
 def holds(live: Any, wanted: Any) -> bool:

@@ -8,6 +8,11 @@ from __future__ import annotations
 from typing import Any
 
 
+def paragraph(code: str) -> str:
+    """Where the documentation says more about a cause: page and anchor, in the collection's folder."""
+    return f"docs/troubleshooting.md#{code.lower()}"
+
+
 class DynamoError(Exception):
     """What went wrong, in one line for people, with a code for programs.
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _openai
-from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import (
     Clock,
     Narrator,
@@ -122,6 +122,7 @@ class Smoke:
                 failures[0].code,
                 failures[0].hint,
                 check=failed[0],
+                see=failures[0].result["see"],
                 checks=self.rows,
                 answers=self.answers,
             )
@@ -250,7 +251,9 @@ class Smoke:
             except (TransportError, DynamoError):
                 reason = ""
             text += f" ({reason})" if reason else ""
-        return DynamoError(f"{text.rstrip('.')}.", outcome.code, HINTS[outcome.code], check=name)
+        return DynamoError(
+            f"{text.rstrip('.')}.", outcome.code, HINTS[outcome.code], check=name, see=paragraph(outcome.code)
+        )
 
     def _row(
         self,

@@ -123,6 +123,11 @@ code:
   returned: failure
   type: str
   sample: IMAGE_NOT_FOUND
+see:
+  description: Where the documentation of the collection says more about it.
+  returned: failure
+  type: str
+  sample: docs/troubleshooting.md#image_not_found
 """
 
 from typing import Any

@@ -209,6 +209,11 @@ code:
   returned: failure
   type: str
   sample: MODEL_EMPTY_ANSWER
+see:
+  description: Where the documentation of the collection says more about it.
+  returned: failure
+  type: str
+  sample: docs/troubleshooting.md#model_empty_answer
 """
 
 from typing import Any

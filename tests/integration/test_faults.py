@@ -23,7 +23,7 @@ from lab import DGD, Lab, Play, binding, inventory, lab_variables, play
 NAME = "minimax-m3-1-sglang-agg-gb300"
 PREFIX = "flt-"
 # Small requests, so that all hosts fit on the lab's node together.
-SMALL = {
+SMALL: dict[str, dict[str, Any]] = {
     "requests": {"cpu": "5m", "memory": "64Mi", "ephemeral-storage": 0},
     "limits": {"cpu": "2", "memory": "1Gi", "ephemeral-storage": "1Gi"},
 }
@@ -97,13 +97,19 @@ def deploy(folder: Path, broken: bool, command: list[str]) -> tuple[Play, dict[s
 def namespaces(cluster: Lab) -> Iterator[None]:
     names = [PREFIX + name for name in FAULTS]
     cluster.remove(names)
-    labels = {"pod-security.kubernetes.io/enforce": "restricted"}
-    for name, more in (("policy", labels), ("quota", {})):
-        cluster.core.create_namespace({"metadata": {"name": PREFIX + name, "labels": more}})
+    for name in ("quota", "policy"):
+        cluster.core.create_namespace({"metadata": {"name": PREFIX + name}})
     quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {"requests.nvidia.com/gpu": "2"}}}
     cluster.core.create_namespaced_resource_quota(f"{PREFIX}quota", quota)
+    # refuses the pod of the download already
+    restrict(cluster, "restricted")
     yield
     cluster.remove(names)
+
+
+def restrict(cluster: Lab, level: str | None) -> None:
+    labels = {"pod-security.kubernetes.io/enforce": level}
+    cluster.core.patch_namespace(f"{PREFIX}policy", {"metadata": {"labels": labels}})
 
 
 def seconds_to_the_end(cluster: Lab, namespace: str) -> float | None:
@@ -146,9 +152,7 @@ def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path) -> None:
         assert first.recap(PREFIX + name)["failed"] == 1
     assert not quiet or all(seconds < LIMIT for seconds in took.values() if seconds is not None)
 
-    cluster.core.patch_namespace(
-        f"{PREFIX}policy", {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": None}}}
-    )
+    restrict(cluster, None)
     cluster.core.delete_namespaced_resource_quota("gpus", f"{PREFIX}quota")
     second, rows = deploy(tmp_path / "repaired", False, command)
     assert second.rc == 0, {name: row["detail"] for name, row in rows.items() if row["result"] == "failed"}

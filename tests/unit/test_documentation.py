@@ -16,8 +16,8 @@ CODE = re.compile(r"[A-Z][A-Z0-9]*(_[A-Z0-9]+)*")
 NOT_CODES = re.compile(
     r"(CUDA|DG|DYN|ETCD|FLASHINFER|GLOO|HF|KUBERNETES|K8S|NATS|NCCL|NVIDIA|SGLANG|SPECULATIVE)_\w+"
     r"|(TORCHINDUCTOR|TRANSFORMERS|TRITON|TRTLLM|UCX|VLLM)_\w+|KUBECONFIG|HOME|PASS|WARN|FAIL|UNKNOWN|READY|STARTING"
-    r"|DEGRADED|TERMINAL|TIMED_OUT|COMPLETE|INCOMPLETE|CORRUPT|ERROR|GET|POST|PUT|PATCH|DELETE|HEAD|DONE|DIR|[A-Z]"
-    r"|ALL|CONSTRAINTS|GB|MB|NCCL|PYTHON[A-Z]+"
+    r"|DEGRADED|TERMINAL|COMPLETE|INCOMPLETE|CORRUPT|ERROR|GET|POST|PUT|PATCH|DELETE|HEAD|DONE|DIR|[A-Z]"
+    r"|ALL|ASK|CONSTRAINTS|GB|MB|NCCL|PYTHON[A-Z]+"
     r"|IPC_LOCK|SYS_\w+"
     # element types of safetensors
     r"|BOOL|BF16|[CFIU]\d+(_\w+)?"
@@ -33,10 +33,30 @@ def code_constants() -> Iterator[tuple[str, str]]:
                 yield text, path.name
 
 
-def documented_codes() -> set[str]:
-    """First cells of the tables of the page."""
+# Where the causes come from that end a wait or a smoke test: each has a paragraph, and an anchor that results refer to.
+CAUSES = {"_diagnose.py", "_podcauses.py", "_dgdwait.py", "_smoke.py", "_ready.py"}
+# What the API server says in between.
+ELSEWHERE = {"NO_CLUSTER", "API_ERROR", "API_ABSENT", "FORBIDDEN", "UNAUTHORIZED"}
+
+
+def paragraphs() -> dict[str, str]:
+    """What stands below the heading of each code."""
     page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
-    return set(re.findall(r"^\| `([A-Z0-9_]+)` \|", page, re.M))
+    found = re.findall(r"^### ([A-Z0-9_]+)\n\n((?:[^#\n].*\n)+)", page, re.M)
+    assert len(found) == len(dict(found)), "a code has two headings"
+    return dict(found)
+
+
+def documented_codes() -> set[str]:
+    """First cells of the tables of the page, and its headings."""
+    page = (ROOT / "docs/troubleshooting.md").read_text("utf-8")
+    return {*re.findall(r"^\| `([A-Z0-9_]+)` \|", page, re.M), *paragraphs()}
+
+
+def test_every_cause_has_its_paragraph() -> None:
+    causes = {code for code, name in code_constants() if name in CAUSES} - ELSEWHERE
+    assert sorted(causes ^ paragraphs().keys()) == []
+    assert [code for code, text in paragraphs().items() if len(text.split()) < 8] == []
 
 
 def test_every_code_is_explained() -> None:

@@ -259,7 +259,7 @@ def test_a_watch_that_ends_early_is_no_error(api: FakeApi, cluster: Cluster) -> 
     assert list(cluster.watch("v1", "ConfigMap", "llm", 5)) == [event]
     api.answers["GET", path] = status(429, "too many requests")
     waited: list[float] = []
-    cluster._sleep = waited.append
+    cluster._sleep = waited.append  # type: ignore[assignment]
     fails("API_ERROR", lambda: list(cluster.watch("v1", "ConfigMap", "llm", 5)))
     assert waited == [1, 2, 4]
 

@@ -153,9 +153,9 @@ class Cut(Fake):
         super().__init__(*moments)
         self.script = script
 
-    def watch(self, *args: Any, **selectors: str) -> Iterator[Object]:
+    def watch(self, api: str, kind: str, namespace: str, timeout: float, **selectors: str) -> Iterator[Object]:
         if not self.script:
-            yield from super().watch(*args, **selectors)
+            yield from super().watch(api, kind, namespace, timeout, **selectors)
         elif isinstance(found := self.script.pop(0), Exception):
             raise found
 

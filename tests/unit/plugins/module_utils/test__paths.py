@@ -60,7 +60,7 @@ class FakeCluster:
         self.asked.append("service_proxy")
         if isinstance(self.proxy, Exception):
             raise self.proxy
-        return self.proxy  # type: ignore[no-any-return]
+        return self.proxy
 
     def get(self, *_args: Any) -> Any:
         self.asked.append("port_forward")
