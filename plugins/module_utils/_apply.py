@@ -26,17 +26,22 @@ SPEAK = 15.0  # seconds between two lines about the same wait
 class Api(Protocol):
     """The part of Cluster that is used here."""
 
-    def served(self, api_version: str, kind: str) -> bool: ...
+    def served(self, api_version: str, kind: str) -> bool:
+        """As Cluster.served."""
 
-    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None: ...
+    def get(self, api_version: str, kind: str, name: str, namespace: str | None = None) -> Object | None:
+        """As Cluster.get."""
 
     def list(
         self, api_version: str, kind: str, namespace: str | None = None, label_selector: str | None = None
-    ) -> list[Object]: ...
+    ) -> list[Object]:
+        """As Cluster.list."""
 
-    def apply(self, obj: Object, dry_run: bool = False, force: bool = False) -> Object: ...
+    def apply(self, obj: Object, dry_run: bool = False, force: bool = False) -> Object:
+        """As Cluster.apply."""
 
-    def patch(self, api_version: str, kind: str, name: str, namespace: str | None, operations: Any) -> Object: ...
+    def patch(self, api_version: str, kind: str, name: str, namespace: str | None, operations: Any) -> Object:
+        """As Cluster.patch."""
 
     def delete(
         self,
@@ -46,7 +51,8 @@ class Api(Protocol):
         namespace: str | None = None,
         foreground: bool = False,
         dry_run: bool = False,
-    ) -> bool: ...
+    ) -> bool:
+        """As Cluster.delete."""
 
 
 class Change(NamedTuple):
