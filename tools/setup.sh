@@ -24,6 +24,8 @@ python() { # the newest Python that ansible-core 2.19 to 2.21 run on
 interpreter=$(python) || { is_debian_root && apt_install python3 python3-venv && interpreter=$(python); } \
   || die "no Python 3.11, 3.12 or 3.13 with venv found. Install one (Debian: python3 python3-venv)."
 venv=$cache/venv-$("$interpreter" -c 'import sys; print("%d.%d" % sys.version_info[:2])')-$(digest "$root/tools/requirements.txt")-$kubernetes_core
+exec 9> "$cache/setup.lock"
+flock 9 # two runs at once would remove each other's half of an environment
 if [ ! -e "$venv/complete" ]; then
   rm -rf "$venv"
   step "Creating the Python environment" "$interpreter" -m venv "$venv"
@@ -43,6 +45,7 @@ wheel.extractall(members=[n for n in wheel.namelist() if n.startswith("ansible_c
   step "Installing the collection kubernetes.core $kubernetes_core" collection
   touch "$venv/complete"
 fi
+flock -u 9
 ln -sfn "$venv" "$root/.venv"
 
 # The checkout is the collection: playbooks find it by the folder `collections` beside them, tools by the one in the root.
