@@ -58,5 +58,6 @@ bench: kustomize ## measurements, printed and not judged: binding and header che
 
 test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands
 
-test-all: test ## and what is long: every supported ansible-core
+test-all: test ## and what is long: faults on the lab, every supported ansible-core
+	@tools/scenarios.sh long
 	@tools/sanity.sh all

@@ -20,6 +20,7 @@ from typing import Any
 import pytest
 from lab import DGD, Lab, Play, binding, inventory, lab_variables, play
 
+pytestmark = pytest.mark.long  # a dozen waits at once, on two cores
 NAME = "minimax-m3-1-sglang-agg-gb300"
 PREFIX = "flt-"
 # Small requests, so that all hosts fit on the lab's node together.
