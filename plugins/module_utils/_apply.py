@@ -128,7 +128,7 @@ class Applier:
             after = wanted if untried else self.cluster.apply(wanted, dry_run=True)
             return Change(wanted, "created", None, after)
         try:
-            _objects.refuse(wanted, live)
+            _objects.refuse(wanted, live, self.adopt)
         except DynamoError as error:
             if self.keep_foreign and error.code in ("NOT_OURS", "FOREIGN"):
                 return Change(wanted, "kept", live, live)

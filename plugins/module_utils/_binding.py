@@ -170,7 +170,12 @@ def normalise(binding: Any) -> dict[str, Any]:
     they are applied, because only there it is known which components exist."""
     if not isinstance(binding, Mapping):
         raise refuse("", f"must be a dictionary, found {type(binding).__name__}")
+    odd = next((key for key in binding if not isinstance(key, str)), "")
+    if odd != "":
+        raise refuse("", f"keys must be texts, found {odd!r}")
     result = _check_spec(SPEC, binding, "")
+    if "node_selector" in result.get("job", {}):
+        result["job"]["node_selector"] = texts(result["job"]["node_selector"], "job.node_selector")
     for section, spec in (("scheduling", SCHEDULING), ("network", NETWORK)):
         if section in result:
             result[section] = _by_component(section, spec, result[section])

@@ -211,6 +211,7 @@ def timed_out(verdict: Verdict, findings: list[Finding], trouble: DynamoError | 
     if findings:
         found = findings[0]
         evidence = f"timed out in phase {verdict.phase}; last seen: {found.code} {found.evidence}"
-        return Verdict("TIMED_OUT", found.code, found.object, evidence, f"{hint} {found.hint}".strip(), verdict.phase)
+        more = f"{found.hint} Run again to go on waiting, or raise dynamo_ready_timeout.".strip()
+        return Verdict("TIMED_OUT", found.code, found.object, evidence, more, verdict.phase)
     evidence = f"timed out in phase {verdict.phase}, still waiting: {verdict.evidence}"
     return Verdict("TIMED_OUT", "", verdict.object, evidence, hint, verdict.phase)

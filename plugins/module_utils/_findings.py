@@ -101,11 +101,11 @@ def operator(stored: Object | None, error: DynamoError | None, name: str) -> Fin
     return finding("PASS", "operator", f"the Dynamo operator accepts DynamoGraphDeployment {name}")
 
 
-def owner(live: Object | None, wanted: Object) -> list[Finding]:
+def owner(live: Object | None, wanted: Object, adopt: bool = False) -> list[Finding]:
     """The live object is another tool's, or has what can't be changed."""
     try:
         if live is not None:
-            refuse(wanted, live)
+            refuse(wanted, live, adopt)
     except DynamoError as error:
         return [finding("FAIL", error.code, error.message, error.hint)]
     return []

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from typing import Any, TypedDict, cast
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _http
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 TIMEOUT = 15.0
@@ -40,6 +41,17 @@ class Access(TypedDict):
     files: int | None
     bytes: int | None
     detail: str
+
+
+def check_endpoint(endpoint: str) -> None:
+    """DynamoError BAD_OPTION when the address is none, or has a password in it; the password is never repeated."""
+    parts = urllib.parse.urlsplit(endpoint)
+    problem = "" if parts.scheme in ("http", "https") and parts.hostname else "is no http or https address"
+    if "@" in endpoint:
+        problem = "holds a user name or password; give the address without it, and the token as dynamo_hf_token"
+    if problem:
+        where = "The address of the model hub (dynamo_hub_endpoint, or HF_ENDPOINT)"
+        raise DynamoError(f"{where} {problem}.", "BAD_OPTION")
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

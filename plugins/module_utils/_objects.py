@@ -117,8 +117,11 @@ def foreign_owner(live: Mapping[str, Any]) -> str | None:
     return next((who for key, who in OWNERS if key in labels or key in annotations), None)
 
 
-def refuse(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> None:
-    """DynamoError FOREIGN or NOT_OURS when the live object is not to be written by us."""
+def refuse(wanted: Mapping[str, Any], live: Mapping[str, Any], adopt: bool = False) -> None:
+    """DynamoError FOREIGN or NOT_OURS when the live object is not to be written by us.
+
+    adopt: a deployment and its ConfigMaps that kubectl made may be taken over; a Secret or a Job never is.
+    """
     title, owner = name_of(wanted), foreign_owner(live)
     if owner:
         raise DynamoError(
@@ -127,11 +130,14 @@ def refuse(wanted: Mapping[str, Any], live: Mapping[str, Any]) -> None:
             f"Change it through {owner}, or take it out of {owner} first.",
             owner=owner,
         )
-    if wanted["kind"] in ("Secret", "Job") and not ours(live):
+    takeable = wanted["kind"] in ("DynamoGraphDeployment", "ConfigMap")
+    if not ours(live) and (wanted["kind"] in ("Secret", "Job") or (takeable and not adopt)):
         raise DynamoError(
             f"{title} exists and was not made by inferops.dynamo (no label {MANAGED_BY}={MANAGER}).",
             "NOT_OURS",
-            "Delete or rename it, or use another name; it is never overwritten.",
+            "Delete or rename it, or take it over with -e deploy_adopt=true."
+            if takeable
+            else "Delete or rename it, or use another name; it is never overwritten.",
             object=title,
         )
     if wanted["kind"] == "ComputeDomain" and project(live.get("spec"), wanted.get("spec")) != wanted.get("spec"):

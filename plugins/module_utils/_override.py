@@ -27,6 +27,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     mirrored,
     workers_of,
 )
+from ansible_collections.inferops.dynamo.plugins.module_utils._options import QUANTITY
 
 Setter = Callable[[dict[str, Any], Any, str], None]
 
@@ -88,8 +89,20 @@ def _set_resources(component: dict[str, Any], value: Any, path: str) -> None:
             raise refuse(f"{path}.{kind}", "must be a dictionary of resource names and amounts")
         merged = {**resources.get(kind, {}), **amounts}
         resources[kind] = {
-            name: text(amount, f"{path}.{kind}.{name}") for name, amount in merged.items() if amount is not None
+            name: _amount(str(name), amount, f"{path}.{kind}.{name}")
+            for name, amount in merged.items()
+            if amount is not None
         }
+
+
+def _amount(resource: str, value: Any, path: str) -> str:
+    """An amount of a resource; of devices, whose names have a slash, only whole ones exist."""
+    amount = text(value, path)
+    if not (re.fullmatch(r"\d+", amount) if "/" in resource else amount == "0" or QUANTITY.fullmatch(amount)):
+        raise refuse(
+            path, f"{amount!r} must be {'a whole number' if '/' in resource else 'an amount such as 500m or 8Gi'}"
+        )
+    return amount
 
 
 def _set_replicas(component: dict[str, Any], value: Any, path: str) -> None:
@@ -130,7 +143,7 @@ def _set_image_tag(component: dict[str, Any], value: Any, path: str) -> None:
 
 
 def _set_shared_memory(component: dict[str, Any], value: Any, path: str) -> None:
-    component["sharedMemorySize"] = text(value, path)
+    component["sharedMemorySize"] = _amount("memory", value, path)
 
 
 def _set_pod_annotations(component: dict[str, Any], value: Any, path: str) -> None:

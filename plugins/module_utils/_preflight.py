@@ -163,6 +163,7 @@ class _Preflight:
     def ask(self, model: dict[str, Any], token: str | None) -> _hub.Access:
         job_env = self.release["job"].get("env") or {}
         endpoint = self.params["hub_endpoint"] or job_env.get("HF_ENDPOINT") or os.environ.get("HF_ENDPOINT")
+        _hub.check_endpoint(endpoint or _hub.DEFAULT_ENDPOINT)
         answer = _hub.shared_access(
             self.run.cache_dir, _hub.transport(), endpoint or _hub.DEFAULT_ENDPOINT, model["id"], model["commit"], token
         )
@@ -199,7 +200,9 @@ class _Preflight:
         dgds = self.listed(*DGD, self.namespace) if exists else []
         live = next((d for d in dgds if d["metadata"]["name"] == self.name), None)
         self.findings += _findings.names(dgds, self.release)
-        self.findings += _findings.owner(live, self.release["manifest"]) if self.params["apply"] else []
+        self.findings += (
+            _findings.owner(live, self.release["manifest"], self.params["adopt"]) if self.params["apply"] else []
+        )
         if live and live["metadata"].get("deletionTimestamp"):
             message = f"DynamoGraphDeployment {self.namespace}/{self.name} is being deleted"
             self.findings.append(finding("FAIL", "BEING_DELETED", message, "wait until it is gone"))

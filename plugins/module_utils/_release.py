@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils import _options
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise, secret_problem
 from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe
@@ -31,8 +32,9 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
     """The release of a recipe on a cluster.
 
     :param options: the parameters of target_info, with `namespace` decided.
-    :raises DynamoError: BINDING, NAME_TOO_LONG.
+    :raises DynamoError: BAD_OPTION, BINDING, NAME_TOO_LONG.
     """
+    _options.check(options)
     meta = recipe.meta
     reason = mismatch(meta, options.get("gpu") or "")
     # A binding of another kind of cluster may name what this target doesn't have; nothing will be applied there.

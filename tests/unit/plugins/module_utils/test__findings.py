@@ -243,7 +243,8 @@ def test_compute_domain(live: Any, served: bool, classes: list[str], code: str) 
 def test_objects_of_other_tools_are_left_alone() -> None:
     wanted = {"kind": "DynamoGraphDeployment", "metadata": {"name": "d", "namespace": "llm"}}
     assert _findings.owner(named("d", **{"argocd.argoproj.io/instance": "x"}), wanted)[0]["code"] == "FOREIGN"
-    assert _findings.owner(named("d"), wanted) == []
+    assert _findings.owner(named("d"), wanted)[0]["code"] == "NOT_OURS"
+    assert _findings.owner(named("d"), wanted, adopt=True) == []
     assert _findings.owner(None, wanted) == []
 
 

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, TransportError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
@@ -125,3 +126,13 @@ def test_without_a_directory_nothing_is_shared() -> None:
 
 def test_slug() -> None:
     assert _hub.slug("MiniMaxAI/MiniMax-M3.1_Flash") == "minimaxai-minimax-m3-1-flash"
+
+
+@pytest.mark.parametrize(
+    "endpoint", ["https://user:s3cret-mark@hub.invalid", "hub.invalid", "ftp://hub.invalid", "x@y"]
+)
+def test_address_of_the_hub_is_checked_and_its_password_not_repeated(endpoint: str) -> None:
+    with pytest.raises(DynamoError, match="dynamo_hub_endpoint") as error:
+        _hub.check_endpoint(endpoint)
+    assert "s3cret-mark" not in str(error.value)
+    _hub.check_endpoint("http://127.0.0.1:8080")

@@ -89,7 +89,9 @@ def test_foreign_owner(metadata: dict[str, Any], owner: str | None) -> None:
 @pytest.mark.parametrize(
     ("wanted", "live", "code"),
     [
-        (obj(), obj(), None),
+        (obj(), obj(metadata={"labels": OURS}), None),
+        (obj(), obj(), "NOT_OURS"),
+        (obj("DynamoGraphDeployment"), obj("DynamoGraphDeployment"), "NOT_OURS"),
         (obj(), obj(metadata={"labels": {"kustomize.toolkit.fluxcd.io/name": "x"}}), "FOREIGN"),
         (obj("Secret"), obj("Secret"), "NOT_OURS"),
         (obj("Secret"), obj("Secret", metadata={"labels": OURS}), None),
