@@ -255,18 +255,6 @@ def test_facts_without_a_place_are_listed() -> None:
             {"env": {"decode": {"A": "b"}}},
             "dynamo_binding.env.decode: no such component in this recipe; it has Frontend",
         ),
-        (
-            {"resources": {"worker": {"requests": {"cpu": "lots"}}}},
-            "resources.worker.requests.cpu: 'lots' must be an amount",
-        ),
-        ({"resources": {"worker": {"limits": {"memory": "-1Gi"}}}}, "resources.worker.limits.memory: '-1Gi' must be"),
-        (
-            {"resources": {"worker": {"limits": {"nvidia.com/gpu": "0.5"}}}},
-            "nvidia.com/gpu: '0.5' must be a whole number",
-        ),
-        ({"shared_memory": {"worker": "lots"}}, "dynamo_binding.shared_memory.worker: 'lots' must be an amount"),
-        ({5: "x"}, "dynamo_binding: keys must be texts, found 5"),
-        ({"job": {"node_selector": {"a": ["b"]}}}, "dynamo_binding.job.node_selector.a: must be a text"),
         ({"replicas": {"worker": "many"}}, "dynamo_binding.replicas.worker: must be a whole number"),
         ({"replicas": {"worker": True}}, "dynamo_binding.replicas.worker"),
         ({"resources": {"worker": {"cpu": 1}}}, "dynamo_binding.resources.worker: must be a dictionary with requests"),

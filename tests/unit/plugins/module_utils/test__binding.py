@@ -17,6 +17,8 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._errors import Dyn
     ("binding", "words"),
     [
         ("text", "dynamo_binding: must be a dictionary"),
+        ({5: "x"}, "dynamo_binding: keys must be texts, found 5"),
+        ({"job": {"node_selector": {"a": ["b"]}}}, "dynamo_binding.job.node_selector.a: must be a text"),
         ({"networking": {}}, "dynamo_binding.networking: no such key; there are annotations, cache_volume"),
         ({"network": {"ib": True}}, "dynamo_binding.network.ib: no such key; there are components, gke_roce"),
         ({"network": {"rdma_resource": "a/b", "rdma_count": "x"}}, "dynamo_binding.network.rdma_count: is of type str"),

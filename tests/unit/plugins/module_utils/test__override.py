@@ -72,6 +72,16 @@ def test_patches_come_last_and_by_component() -> None:
     ("binding", "words"),
     [
         ({"image_tag": {"Worker": "a b"}}, "dynamo_binding.image_tag.Worker: 'a b' is no tag"),
+        (
+            {"resources": {"worker": {"requests": {"cpu": "lots"}}}},
+            "resources.worker.requests.cpu: 'lots' must be an amount",
+        ),
+        ({"resources": {"worker": {"limits": {"memory": "-1Gi"}}}}, "resources.worker.limits.memory: '-1Gi' must be"),
+        (
+            {"resources": {"worker": {"limits": {"nvidia.com/gpu": "0.5"}}}},
+            "nvidia.com/gpu: '0.5' must be a whole number",
+        ),
+        ({"shared_memory": {"worker": "lots"}}, "dynamo_binding.shared_memory.worker: 'lots' must be an amount"),
         ({"startup_failures": {"frontend": 1}}, "dynamo_binding.startup_failures.frontend: only workers"),
         ({"startup_failures": {"worker": 0}}, "must be a whole number from 1, found 0"),
         (
