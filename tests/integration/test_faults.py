@@ -134,7 +134,7 @@ def first_seen(event: Any) -> datetime:
 
 
 @pytest.mark.usefixtures("namespaces")
-def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path) -> None:
+def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert lab_variables()["dynamo_namespace"] == "{{ inventory_hostname }}"
     # a worker that is ready and answers wrongly is only replaced with this
     command = ["--extra-vars=target=sglang-gb300", "--extra-vars=allow_gap=true"]
@@ -142,9 +142,10 @@ def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path) -> None:
     quiet = os.getloadavg()[0] < QUIET
     assert first.rc != 0 and "Traceback" not in first.output and "BUG" not in first.output
     took = {name: seconds_to_the_end(cluster, PREFIX + name) for name in FAULTS}
-    print(f"\n{'fault':<12}{'code':<20}seconds from event to end")
-    for name, seconds in took.items():
-        print(f"{name:<12}{rows[name]['code']:<20}{'before any change' if seconds is None else f'{seconds:.0f}'}")
+    with capsys.disabled():
+        print(f"\n{'fault':<12}{'code':<20}seconds from event to end")
+        for name, seconds in took.items():
+            print(f"{name:<12}{rows[name]['code']:<20}{'before any change' if seconds is None else f'{seconds:.0f}'}")
     assert {name: rows[name]["code"] for name in FAULTS} == {name: code for name, (_f, code, _w) in FAULTS.items()}
     for name, (_fault, _code, words) in FAULTS.items():
         assert re.search(words, rows[name]["detail"]), name
