@@ -138,3 +138,10 @@ def test_document_holds_the_rows() -> None:
     document = _report.document(rows("failed"), "2026-11-30T15:00:00Z", False)
     assert document["hosts"][0]["result"] == "failed"
     assert sorted(document) == ["check_mode", "finished", "hosts"]
+
+
+def test_the_checks_of_the_smoke_test_are_kept_for_the_file_also_when_one_failed() -> None:
+    checks = [{"name": "chat", "result": "failed"}]
+    variables = {"__preflight_result": preflight(), "__smoke_test_result": {"failed": True, "checks": checks}}
+    found = _report.row("h1", {**variables, "deploy_failure": FAILURE}, True, False, 1012.0)
+    assert found["result"] == "failed" and found["checks"] == checks
