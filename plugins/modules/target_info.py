@@ -113,8 +113,8 @@ options:
     default: []
   binding:
     description:
-      - What is true of this cluster. The inventory page of the documentation lists the keys.
-    type: dict
+      - What is true of this cluster, a dictionary. The inventory page of the documentation lists the keys.
+    type: raw
     default: {}
   commits:
     description:
@@ -326,7 +326,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "implicit": {"type": "bool", "default": False},
     "gpu": {"type": "str", "default": ""},
     "gpu_products": {"type": "list", "elements": "str", "default": []},
-    "binding": {"type": "dict", "default": {}},
+    "binding": {"type": "raw", "default": {}},
     "commits": {"type": "raw"},
     "cache_claim": {"type": "str", "default": ""},
     "cache_claim_create": {"type": "bool", "default": True},
