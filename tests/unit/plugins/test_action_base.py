@@ -25,6 +25,11 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.inferops.dynamo.plugins.module_utils import _run
 from ansible_collections.inferops.dynamo.tests.unit.plugins.fake_api import FakeApi, kubeconfig, serve, status
 
+pytestmark = pytest.mark.skipif(
+    "ansible_forked" in sys.modules,
+    reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
+)
+
 COLLECTIONS = Path(_run.__file__).parents[5]
 MARK = "hf_MARKED/t0ken+value"
 MARKS = {MARK, quote(MARK, safe=""), base64.b64encode(MARK.encode()).decode(), "MARKED"}
