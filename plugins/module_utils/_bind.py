@@ -376,6 +376,10 @@ def pin(release: Mapping[str, Any], commits: Mapping[str, str]) -> dict[str, Any
                 else:
                     manifest[body] = replace_text(manifest.get(body, {}), old, new)
             model["commit"] = new
+    first = pinned["models"][0]["commit"] if pinned["models"] else ""
+    if first and "base" in pinned.get("job", {}):
+        # One Job per model and commit; of several repositories the first one's, the others are in its annotation.
+        pinned["job"]["name"] = f"{pinned['job']['base']}-{first[:8]}"
     immutable(manifests, again=True)
     domain = pinned["compute_domain"]
     pinned["digest"] = digest([*manifests, *([domain["manifest"]] if domain else [])])

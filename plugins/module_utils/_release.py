@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
@@ -18,12 +19,11 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     digest,
     graph,
     main_container,
-    mirrored,
     placeholder,
     workers_of,
 )
 
-DOWNLOAD_IMAGE = "python:3.12-slim"
+JOB_NAME = 48  # characters; -<commit8> and -verify follow, and a pod needs six more
 
 
 def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,14 +81,14 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
             "name": site.claim,
             "create": bool(options.get("cache_claim_create", True)),
             "storage_class": options.get("storage_class") or None,
-            "size": options.get("cache_size") or (meta.get("claim") or {}).get("size") or "1000Gi",
+            "size": options.get("cache_size") or _twice(models) or (meta.get("claim") or {}).get("size") or "1000Gi",
             "volume_name": options.get("cache_volume") or None,
         },
         "secret": {
             "name": options.get("secret_name") or "hf-token-secret",
             "key": options.get("secret_key") or "HF_TOKEN",
         },
-        "job": _job(recipe, options, binding),
+        "job": _job(recipe, options, binding, dgd),
         "compute_domain": domain
         and {
             "name": domain["metadata"]["name"],
@@ -112,6 +112,12 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         f"dynamo_model_commit: {name} is no repository of this target" for name in commits if name not in known
     )
     return pin(release, {name: commit for name, commit in commits.items() if name in known})
+
+
+def _twice(models: Iterable[Mapping[str, Any]]) -> str:
+    """Room for a new checkpoint beside the old and a tenth more; nothing when sizes are unknown."""
+    sizes = [model.get("bytes") or 0 for model in models]
+    return f"{math.ceil(sum(sizes) * 2.2 / (1 << 30))}Gi" if all(sizes) and sizes else ""
 
 
 def mismatch(meta: Mapping[str, Any], gpu: str) -> str:
@@ -185,7 +191,8 @@ def _worker(component: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any]) -> dict[str, Any]:
+def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any], dgd: Manifest) -> dict[str, Any]:
+    """The default image is the workers' own, bound: it has huggingface_hub, and the nodes need it anyway."""
     job = recipe.meta.get("job") or {}
     env: dict[str, str] = {}
     for name, value in (options.get("download_env") or {}).items():
@@ -195,13 +202,13 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any])
         problem = secret_problem(str(name), env[str(name)])
         if problem:
             raise DynamoError(f"dynamo_download_env.{name}: {problem}", "BINDING")
-    registry = binding.get("image_registry")
-    image = options.get("download_image") or (mirrored(DOWNLOAD_IMAGE, registry) if registry else DOWNLOAD_IMAGE)
     slug = re.sub(r"[^a-z0-9]+", "-", recipe.target.split("/")[0].lower()).strip("-")
     where = binding.get("job") or {}
+    base = str(job.get("name") or f"{slug[:33].rstrip('-')}-model-download")[:JOB_NAME].rstrip("-")
     return {
-        "name": job.get("name") or f"{slug[:40].rstrip('-')}-model-download",
-        "image": image,
+        "name": base,
+        "base": base,
+        "image": options.get("download_image") or main_container(workers_of(dgd)[0])["image"],
         "deadline": int(job.get("deadline") or 14400),
         "env": env,
         "tolerations": where.get("tolerations") or [],

@@ -118,7 +118,7 @@ options:
     default: HF_TOKEN
   download_image:
     description:
-      - Image of the download Job, by default a slim Python image, from the mirror if the binding has one.
+      - Image of the download Job, by default that of the workers. It needs python3 and huggingface_hub.
     type: str
     default: ""
   download_env:

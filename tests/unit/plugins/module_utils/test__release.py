@@ -173,7 +173,7 @@ def test_claim_secret_job() -> None:
         "volume_name": None,
     }
     assert release["secret"] == {"name": "s", "key": "k"}
-    assert release["job"]["image"] == "mirror.test/python:3.12-slim"
+    assert release["job"]["image"] == "mirror.test/nvidia/ai-dynamo/sglang-runtime:1.6.0-minimax-m3.1-flash-dev.1"
     assert release["job"]["env"] == {"HTTPS_PROXY": "http://proxy:1", "N": "1"}
     assert (release["job"]["node_selector"], release["job"]["pull_secrets"]) == ({"a": "b"}, ["p"])
     assert (release["timeouts"], release["gpu_products"]) == ({"ready": 10}, ["NVIDIA-LAB"])

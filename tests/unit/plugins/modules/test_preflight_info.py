@@ -313,7 +313,7 @@ def test_bytes_that_can_not_be_had(look: Any, hub: Hub, status: str) -> None:
     assert codes(look(FakeCluster(*CACHED), release(), strict=False)) == []
 
 
-@pytest.mark.parametrize(("commit", "level"), [(COMMIT, "WARN"), ("", "FAIL")])
+@pytest.mark.parametrize(("commit", "level"), [(COMMIT, "UNKNOWN"), ("", "FAIL")])
 def test_a_silent_hub(look: Any, hub: Hub, commit: str, level: str) -> None:
     hub.status = "HUB_UNREACHABLE"
     result = look(FakeCluster(*BARE), release(commit=commit), strict=False)
