@@ -367,7 +367,7 @@ def pin(release: Mapping[str, Any], commits: Mapping[str, str]) -> dict[str, Any
         old = model["commit"] or placeholder(model["id"])
         if new and new != old:
             path = model["path"]
-            if model["layout"] == "folder":
+            if model["layout"] == "folder" and not model.get("adopted"):
                 model["path"] = path.removesuffix(model["commit"][:12] or old) + new[:12]
             for manifest in manifests:
                 body = "spec" if "spec" in manifest else "data"

@@ -163,7 +163,10 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         # `recorded` trusts what is proved; what isn't, is proved by sizes.
         "verify": "sizes" if options["verify"] == "recorded" else options["verify"],
         "source": "proved" if options.get("proved") else options.get("source") or "download",
-        "models": [{key: model[key] for key in ("id", "commit", "layout", "path")} for model in release["models"]],
+        "models": [
+            {key: model[key] for key in ("id", "commit", "layout", "path", "adopted") if key in model}
+            for model in release["models"]
+        ],
     }
     container = {
         "name": CONTAINER,

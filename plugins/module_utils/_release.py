@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+import posixpath
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -38,7 +39,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
     binding = normalise({} if reason else options.get("binding") or {})
     claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
     mount = _mount(recipe.manifests, claim_of_recipe)
-    models = [_model(repository, mount) for repository in meta["repositories"]]
+    paths = commits_of(None if reason else options.get("model_path"), [r["id"] for r in meta["repositories"]], "path")
+    models = [_model(repository, mount, paths.get(repository["id"], "")) for repository in meta["repositories"]]
     site = Site(
         namespace=options["namespace"],
         claim=options.get("cache_claim") or claim_of_recipe,
@@ -128,17 +130,17 @@ def mismatch(meta: Mapping[str, Any], gpu: str) -> str:
     return f"the target is for {meta.get('gpu')}, dynamo_gpu is {gpu}"
 
 
-def commits_of(value: Any, repositories: list[str]) -> dict[str, str]:
-    """dynamo_model_commit as {repository: commit}; one text is enough for a recipe with one repository."""
+def commits_of(value: Any, repositories: list[str], what: str = "commit") -> dict[str, str]:
+    """dynamo_model_commit (or _path) as {repository: commit}; one text is enough for a recipe with one repository."""
     if not value:
         return {}
     if isinstance(value, Mapping):
         return {str(key): str(item) for key, item in value.items() if item}
     if len(repositories) > 1:
         raise DynamoError(
-            f"dynamo_model_commit: this target has the repositories {', '.join(repositories)}.",
+            f"{'dynamo_model_path' if what == 'path' else 'dynamo_model_commit'}: this target has the repositories {', '.join(repositories)}.",
             "BINDING",
-            "Give a dictionary {repository: commit}.",
+            f"Give a dictionary {{repository: {what}}}.",
         )
     return {repositories[0]: str(value)}
 
@@ -153,11 +155,20 @@ def _mount(manifests: list[Manifest], claim: str) -> str:
     return "/shared-model-cache"
 
 
-def _model(repository: Mapping[str, Any], mount: str) -> dict[str, Any]:
-    """A model of a release, unpinned without a commit. `recipe_path` is the folder that the recipe's text names."""
+def _model(repository: Mapping[str, Any], mount: str, adopted: str = "") -> dict[str, Any]:
+    """A model of a release, unpinned without a commit. `recipe_path` is the folder that the recipe's text names.
+
+    :param adopted: a folder that somebody filled, on the mount; it is used as it is, whatever the commit.
+    """
     commit = repository.get("commit") or ""
     folder = f"{mount}/{repository['id'].split('/')[-1]}"
     layout = repository.get("layout") or "hub"
+    if adopted:
+        path = posixpath.normpath(posixpath.join(mount, adopted))
+        if layout != "folder" or not path.startswith(f"{mount}/"):
+            allowed = f"a folder below {mount}" if layout == "folder" else "nothing: this recipe reads the hub's layout"
+            raise DynamoError(f"dynamo_model_path: {adopted!r} of {repository['id']}; allowed is {allowed}", "BINDING")
+        return {**_model(repository, mount), "path": path, "adopted": True}
     return {
         "id": repository["id"],
         "commit": commit,

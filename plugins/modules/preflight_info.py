@@ -258,7 +258,7 @@ class _Preflight:
                 continue
             at = model["commit"][:12] or "an unknown commit"
             self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
-            if self.params["model_source"] == "populated":
+            if self.params["model_source"] == "populated" or model.get("adopted"):
                 continue
             answer = answers.get(model["id"]) or self.ask(model, token)
             for key in ("files", "bytes", "gated"):

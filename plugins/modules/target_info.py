@@ -81,6 +81,11 @@ options:
     description:
       - Commit of the checkpoint, or a dictionary from repository to commit.
     type: raw
+  model_path:
+    description:
+      - Folder on the cache's mount that somebody filled, or a dictionary from repository to folder. It is used in place
+        of a folder of its own for each commit.
+    type: raw
   cache_claim:
     description:
       - Claim of the model cache, by default the recipe's.
@@ -234,6 +239,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "gpu_products": {"type": "list", "elements": "str", "default": []},
     "binding": {"type": "dict", "default": {}},
     "commits": {"type": "raw"},
+    "model_path": {"type": "raw"},
     "cache_claim": {"type": "str", "default": ""},
     "cache_claim_create": {"type": "bool", "default": True},
     "storage_class": {"type": "str", "default": ""},

@@ -5,9 +5,10 @@
 """Brings checkpoints into a volume and proves them. Runs in the pod of the download Job, beside _safetensors.py.
 
     python3 download.py '{"mount": DIR, "claim": NAME, "verify": "sizes", "source": "download",
-                          "models": [{id, commit, layout, path}]}'
+                          "models": [{id, commit, layout, path, adopted}]}'
 
-source: download what is missing; populated: somebody else fills the volume, only look; proved: as populated, of a
+adopted: this one is somebody else's folder, never downloaded to. source: download what is missing; populated: somebody
+else fills the volume, only look; proved: as populated, of a
 checkpoint with a proof, and the volume is not written at all. A checkpoint that is proved already is found without
 asking the hub. Python 3.9+, standard library, and huggingface_hub when bytes are missing.
 
@@ -378,7 +379,7 @@ def record(spec: dict[str, Any], model: dict[str, Any], verdict: dict[str, Any])
     try:
         write_json(record_path(spec, model), data)
     except OSError as error:
-        if spec["source"] == "download":
+        if spec["source"] == "download" and not model.get("adopted"):
             raise unwritten(record_path(spec, model), error) from error
         say("stage", f"the proof is kept in the cluster only: {not_writable(record_path(spec, model), error)}")
     return data
@@ -390,7 +391,7 @@ def prepare(spec: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     trusted = _safetensors.rank(recorded_level(spec, model)) >= _safetensors.rank(level)
     at_once = "sizes" if trusted and level == "sha256" else level
     say("stage", f"looking for {model['id']} at {commit[:12]} in {root}")
-    if spec["source"] != "download":
+    if spec["source"] != "download" or model.get("adopted"):
         return look(spec, model, root)
     verdict = _safetensors.check(root, commit, at_once)
     if proved(verdict, at_once):

@@ -274,6 +274,11 @@ def test_what_somebody_else_filled_is_only_looked_at(pod: Pod) -> None:
     assert (pod.root / ".inferops-dynamo.json").read_bytes() == record
 
 
+def test_an_adopted_folder_is_never_downloaded_to(pod: Pod) -> None:
+    assert pod.run({**pod.model(), "adopted": True})[0] == 3  # type: ignore[dict-item]
+    assert pod.hub.log == []
+
+
 def test_looking_again_writes_nothing(pod: Pod) -> None:
     assert pod.run()[0] == 0
     before = {path: path.stat().st_mtime_ns for path in pod.mount.rglob("*")}

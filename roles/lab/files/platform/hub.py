@@ -7,7 +7,7 @@ huggingface_hub 2.4.0 (`snapshot_download` by branch or commit, into a folder or
   hub.py PORT [HOST]          environment TOKENS: tokens that may read the gated repository, separated by spaces
 Tests tell it to misbehave, for one repository or, with `*`, for all:
   /_mode/OWNER/NAME/MODE      ok, 401, 403, 404, 429, 500, 503 (every answer), truncate (shards end early, their
-                              whole size promised), corrupt (shards of zeros, in their size), hold/BYTES (shards stop
+                              whole size promised), corrupt (the last byte of shards is wrong), hold/BYTES (shards stop
                               there until the mode changes), slow/BYTES_PER_SECOND
   /_next/OWNER/NAME           publishes a new commit with other shards; the commits before it stay
   /_mode                      what is set;  /_mode/reset forgets it;  /_log: the requests so far
@@ -264,7 +264,7 @@ class Handler(BaseHTTPRequestHandler):
             return
         body = content[start:]
         if mode == "corrupt" and large:
-            body = bytes(len(body))
+            body = body[:-1] + bytes([body[-1] ^ 1])
         if mode.startswith("hold/") and large:
             count = int(mode.split("/")[1])
             self.wfile.write(body[:count])

@@ -194,3 +194,21 @@ def test_a_foreign_recipe_becomes_a_release(tmp_path: Path) -> None:
     assert release["workers"][0]["gpus"] == 2
     assert release["unused"] == ["dynamo_cache_claim: no component mounts a claim shared-model-cache"]
     assert "livenessProbe" not in str(graph([release["manifest"]]))
+
+
+def test_a_folder_that_somebody_filled() -> None:
+    release = build(SGLANG, model_path="models/flash", commits="a" * 40)
+    model = release["models"][0]
+    assert (model["path"], model["commit"], model["adopted"]) == ("/shared-model-cache/models/flash", "a" * 40, True)
+    assert "/shared-model-cache/models/flash" in json.dumps(release["manifest"])
+    for path in ("/elsewhere/flash", "../flash", "."):
+        with pytest.raises(DynamoError, match="dynamo_model_path"):
+            build(SGLANG, model_path=path)
+
+
+def test_size_of_a_new_claim() -> None:
+    assert build(SGLANG)["claim"]["size"] == "517Gi"  # 252 GB, twice and a tenth
+
+
+def test_the_job_is_named_after_model_and_commit() -> None:
+    assert build(SGLANG, commits="a" * 40)["job"]["name"] == "minimax-m3-1-model-download-aaaaaaaa"

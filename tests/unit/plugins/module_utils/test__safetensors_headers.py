@@ -60,9 +60,11 @@ def test_any_json(value: Any, data: int) -> None:
     end_of(json.dumps(value).encode(), data)
 
 
+ODD = {"dtype": st.sampled_from(["U8", "F4", "F32", "X"]) | JSON, "shape": JSON, "data_offsets": JSON}
+
+
 @QUICK
-@hypothesis.given(st.dictionaries(NAMES, st.fixed_dictionaries(
-    {"dtype": st.sampled_from(["U8", "F4", "F32", "X"]) | JSON, "shape": JSON, "data_offsets": JSON})), st.booleans())  # fmt: skip
+@hypothesis.given(st.dictionaries(NAMES, st.fixed_dictionaries(ODD)), st.booleans())
 def test_almost_a_header(header: dict[str, Any], compact: bool) -> None:
     end_of(json.dumps(header, separators=(",", ":") if compact else None).encode(), 8)
 
