@@ -228,6 +228,12 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     }
 
 
+def record_head(release: Mapping[str, Any], model: Mapping[str, Any]) -> Manifest:
+    """A checkpoint record without its data."""
+    name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(name, release["namespace"])}
+
+
 def records(
     release: Mapping[str, Any], proofs: Iterable[Mapping[str, Any]], claims: Mapping[str, str]
 ) -> list[Manifest]:
@@ -248,10 +254,9 @@ def records(
                 "PROOF_MISSING",
                 "Run the same command again: the Job is then made anew and finds what is there.",
             )
-        name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
-        metadata = _metadata(name, release["namespace"])
-        metadata["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
+        record = record_head(release, model)
+        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
         data = {key: str(value) for key, value in sorted(proof.items())}
         data |= {"claim": claim, "claim_uid": claims[claim]}
-        made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        made.append({**record, "data": data})
     return made

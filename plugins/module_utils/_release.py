@@ -137,8 +137,9 @@ def commits_of(value: Any, repositories: list[str], what: str = "commit") -> dic
     if isinstance(value, Mapping):
         return {str(key): str(item) for key, item in value.items() if item}
     if len(repositories) > 1:
+        variable = "dynamo_model_path" if what == "path" else "dynamo_model_commit"
         raise DynamoError(
-            f"{'dynamo_model_path' if what == 'path' else 'dynamo_model_commit'}: this target has the repositories {', '.join(repositories)}.",
+            f"{variable}: this target has the repositories {', '.join(repositories)}.",
             "BINDING",
             f"Give a dictionary {{repository: {what}}}.",
         )

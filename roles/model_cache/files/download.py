@@ -388,13 +388,11 @@ def record(spec: dict[str, Any], model: dict[str, Any], verdict: dict[str, Any])
 def prepare(spec: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     """The record of a checkpoint that is proved in the end. Raises Fail."""
     root, commit, level = directory(spec, model), model["commit"], spec["verify"]
-    trusted = _safetensors.rank(recorded_level(spec, model)) >= _safetensors.rank(level)
-    at_once = "sizes" if trusted and level == "sha256" else level
     say("stage", f"looking for {model['id']} at {commit[:12]} in {root}")
     if spec["source"] != "download" or model.get("adopted"):
         return look(spec, model, root)
-    verdict = _safetensors.check(root, commit, at_once)
-    if proved(verdict, at_once):
+    verdict = _safetensors.check(root, commit, level)
+    if proved(verdict, level):
         say("stage", "it is there and proved; the hub is not asked")
         return record(spec, model, verdict)
     for folder in [spec["mount"], *([root] if os.path.isdir(root) else [])]:
