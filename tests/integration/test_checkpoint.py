@@ -142,7 +142,8 @@ def kill_once(cluster: Lab, server: Any) -> None:
         pods = [pod for pod in cluster.pods("cp-life") if pod.status.phase == "Running"] if sent else []
         if pods:
             time.sleep(2)
-            cluster.core.delete_namespaced_pod(pods[0].metadata.name, "cp-life", grace_period_seconds=0)
+            cluster.core.delete_namespaced_pod(pods[0].metadata.name, "cp-life", grace_period_seconds=1)
+            time.sleep(5)
             server.modes.clear()
             return
         time.sleep(0.5)

@@ -24,6 +24,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import stat
 import sys
 import tempfile
@@ -491,4 +492,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # The first process of a container ignores SIGTERM otherwise, and its node would wait for the grace period.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     sys.exit(main(sys.argv[1:]))
