@@ -25,7 +25,9 @@ options:
     type: dict
     required: true
   options:
-    description: C(verify), C(hub_endpoint), C(resources) and C(backoff_limit), as the options of role model_cache.
+    description:
+      - C(verify), C(source), C(hub_endpoint), C(resources), C(backoff_limit) and C(ttl), as the options of role
+        model_cache, and C(proved), true when all repositories have a record and are only looked at again.
     type: dict
     required: true
   live:

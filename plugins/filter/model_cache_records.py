@@ -18,7 +18,7 @@ author: inferops.dynamo contributors (@inferops)
 description:
   - Makes one record for every repository of a release from what the download Job reported. Fails when a repository is
     not among the proofs.
-positional: proofs, claims
+positional: proofs, claims, names_only
 options:
   _input:
     description: The release.
@@ -33,6 +33,10 @@ options:
     description: RV(inferops.dynamo.job_wait#module:claims).
     type: dict
     required: true
+  names_only:
+    description: Only kind, name and namespace of each, whatever is proved, to remove them.
+    type: bool
+    default: false
 """
 
 EXAMPLES = r"""
@@ -49,8 +53,10 @@ _value:
 """
 
 
-def model_cache_records(release: Any, proofs: Any, claims: Any) -> list[dict[str, Any]]:
+def model_cache_records(release: Any, proofs: Any, claims: Any, names_only: bool = False) -> list[dict[str, Any]]:
     """The manifests; text of the pod arrives tagged, and leaves plain."""
+    if names_only:
+        return [_model_cache.record_head(plain(release), model) for model in plain(release)["models"]]
     return _model_cache.records(plain(release), plain(proofs), plain(claims))
 
 

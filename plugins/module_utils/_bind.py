@@ -204,7 +204,7 @@ def pin(release: Mapping[str, Any], commits: Mapping[str, str]) -> dict[str, Any
         old = model["commit"] or placeholder(model["id"])
         if new and new != old:
             path = model["path"]
-            if model["layout"] == "folder":
+            if model["layout"] == "folder" and not model.get("adopted"):
                 model["path"] = path.removesuffix(model["commit"][:12] or old) + new[:12]
             for manifest in manifests:
                 body = "spec" if "spec" in manifest else "data"
@@ -213,6 +213,10 @@ def pin(release: Mapping[str, Any], commits: Mapping[str, str]) -> dict[str, Any
                 else:
                     manifest[body] = replace_text(manifest.get(body, {}), old, new)
             model["commit"] = new
+    first = pinned["models"][0]["commit"] if pinned["models"] else ""
+    if first and "base" in pinned.get("job", {}):
+        # One Job per model and commit; of several repositories the first one's, the others are in its annotation.
+        pinned["job"]["name"] = f"{pinned['job']['base']}-{first[:8]}"
     immutable(manifests, again=True)
     domain = pinned["compute_domain"]
     pinned["digest"] = digest([*manifests, *([domain["manifest"]] if domain else [])])

@@ -190,6 +190,10 @@ def secret(live: Object | None, wanted: Object, place: str, given: bool, require
     """`given`: the inventory has a token. `required`: the release itself refers to the Secret's key."""
     name, key = wanted["name"], wanted["key"]
     what = f"Secret {place}/{name}"
+    if live is not None and given and not ours(live) and key in (live.get("data") or {}):
+        message = f"{what} was not made by this collection: it is used, and dynamo_hf_token is not"
+        hint = "take dynamo_hf_token out of the inventory, or set dynamo_secret_name to a name of its own"
+        return finding("WARN", "SECRET_FOREIGN", message, hint)
     if live is not None and key in (live.get("data") or {}):
         return finding("PASS", "secret", f"{what} has the key {key}")
     if given and (live is None or ours(live)):
@@ -224,6 +228,10 @@ def model_access(answer: Access, pinned: bool, secret_name: str, token_wanted: b
             f"{answer['id']} has no revision {answer['revision']}{detail}",
             "correct dynamo_model_commit",
         ),
+        "HUB_RATE_LIMITED": (
+            f"the hub limits requests, {what} can't be asked about now{detail}",
+            "run again later, set dynamo_hf_token, or a mirror in dynamo_hub_endpoint",
+        ),
         "HUB_UNREACHABLE": (
             f"the hub can't be asked about {what} from here{detail}",
             ""
@@ -231,7 +239,8 @@ def model_access(answer: Access, pinned: bool, secret_name: str, token_wanted: b
             else "set dynamo_model_commit to a 40-hex commit, or dynamo_hub_endpoint to a hub that answers",
         ),
     }
-    level = "WARN" if status == "HUB_UNREACHABLE" and pinned else "FAIL"
+    # What cannot be asked from here may well answer the Job; without a commit nothing can go on.
+    level = "UNKNOWN" if status in ("HUB_UNREACHABLE", "HUB_RATE_LIMITED") and pinned else "FAIL"
     return finding(level, status, *texts[status])
 
 

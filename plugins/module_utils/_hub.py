@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import re
+import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -25,13 +26,15 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._errors import Dyn
 
 DEFAULT_ENDPOINT = "https://huggingface.co"
 TIMEOUT = 15.0
+RETRIES, RETRY_CAP = 3, 30.0  # after HTTP 429; seconds
 COMMIT = re.compile(r"[0-9a-f]{40}\Z")
 
 Send = Callable[[str, str, dict[str, str]], _http.Response]
 
 
 class Access(TypedDict):
-    """status: ok, TOKEN_MISSING, TOKEN_REFUSED, REPOSITORY_ABSENT, REVISION_ABSENT or HUB_UNREACHABLE."""
+    """status: ok, TOKEN_MISSING, TOKEN_REFUSED, REPOSITORY_ABSENT, REVISION_ABSENT, HUB_RATE_LIMITED or
+    HUB_UNREACHABLE."""
 
     id: str
     revision: str
@@ -61,13 +64,29 @@ class _NoRedirect(urllib.request.HTTPRedirectHandler):
 
 
 def transport() -> Send:
-    """The real thing: one request, proxies of the environment, redirects returned as they are."""
+    """The real thing: proxies of the environment, redirects returned as they are, a 429 tried again when it may."""
     director = urllib.request.build_opener(_NoRedirect())
 
     def send(method: str, url: str, headers: dict[str, str]) -> _http.Response:
         return _http.fetch(method, url, headers=headers, timeout=TIMEOUT, send=lambda r, t: director.open(r, timeout=t))
 
-    return send
+    return lambda method, url, headers: patient(send, method, url, headers)
+
+
+def patient(
+    send: Send, method: str, url: str, headers: dict[str, str], sleep: Callable[[float], None] = time.sleep
+) -> _http.Response:
+    """Waits as the hub's Retry-After asks (seconds), RETRIES times and RETRY_CAP seconds in all."""
+    answer, left = send(method, url, headers), RETRY_CAP
+    for _retry in range(RETRIES):
+        after = answer.headers.get("retry-after", "")
+        seconds = float(after) if after.isdigit() else 5.0  # a date is as good as no number
+        if answer.status != 429 or seconds > left:
+            break
+        sleep(seconds)
+        left -= seconds
+        answer = send(method, url, headers)
+    return answer
 
 
 def slug(repository: str) -> str:
@@ -92,6 +111,8 @@ def _refusal(answer: _http.Response, token: str | None) -> str:
         return "REVISION_ABSENT"
     if answer.status in (401, 403) or error == "GatedRepo":
         return "TOKEN_REFUSED" if token else "TOKEN_MISSING"
+    if answer.status == 429:
+        return "HUB_RATE_LIMITED"
     return "REPOSITORY_ABSENT" if answer.status == 404 else "HUB_UNREACHABLE"
 
 

@@ -33,6 +33,7 @@ EXITS = {
     4: ("CHECKPOINT_CORRUPT", "the checkpoint is corrupt"),
     5: ("HUB_ACCESS", "the hub refuses the repository"),
     6: ("NO_SPACE", "the volume is too small"),
+    7: ("CACHE_NOT_WRITABLE", "the volume cannot be written"),
 }
 HINTS = {
     "USAGE": "Look at the claim's permissions and at the options of role model_cache.",
@@ -41,6 +42,8 @@ HINTS = {
     "CHECKPOINT_CORRUPT": "The bad files were fetched twice: suspect a proxy, a mirror or the storage.",
     "HUB_ACCESS": "Check dynamo_hf_token, the licence on the hub and dynamo_model_commit.",
     "NO_SPACE": "Raise dynamo_cache_size, or take another claim (dynamo_cache_claim).",
+    "CACHE_NOT_WRITABLE": "Let that uid write there, take another claim (dynamo_cache_claim), or set"
+    " model_cache_source: populated when somebody else fills it.",
     "OOM_KILLED": "Raise the memory limit in model_cache_resources, or switch Xet's high performance off:"
     " dynamo_download_env: {HF_XET_HIGH_PERFORMANCE: '0'}.",
     "DEADLINE_EXCEEDED": "What is downloaded stays: run again, it goes on. A slow hub needs a longer deadline.",
@@ -203,6 +206,8 @@ class Wait:
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
         self.label, self.patience, self._say = label or f"Job {name}", Patience(budgets), say
         self.rate = Rate()
+        self.stall = float((budgets or {}).get("stall") or 0)
+        self._bytes, self._moved = -1.0, self.clock.now()
         self.uid, self.log = "", ""
         self._key, self._said = "", float("-inf")
 
@@ -223,13 +228,30 @@ class Wait:
                 if state == "Complete":
                     return self._success(seen, passed)
                 found = causes(seen)
-                final = failure(seen, reason, message) if state else self.patience.judge(self.clock.now(), found)
+                now = self.clock.now()
+                final = failure(seen, reason, message) if state else self.patience.judge(now, found)
+                final = final or self.stalled(seen, now)
                 if final:
                     raise self._failure(final, "TERMINAL", seen, passed)
             self._speak(seen, trouble, found)
             if passed >= timeout:
                 raise self._timed_out(seen, trouble, found, passed)
             self.clock.sleep(min(interval, max(0.0, timeout - passed)))
+
+    def stalled(self, seen: Seen, now: float) -> Finding | None:
+        """A running download that has not got a byte further for `stall` seconds. Hashing moves no bytes."""
+        progress = progress_of(seen.log) if stage(seen) == "running" else {}
+        count = float(progress.get("bytes") or 0)
+        if not progress or progress.get("stage") != "download" or count != self._bytes:
+            self._bytes, self._moved = count if progress else -1.0, now
+        if not self.stall or now - self._moved < self.stall:
+            return None
+        evidence = f"no byte for {self.stall / 60:.0f} min: {describe(progress, 0)}"
+        hint = (
+            "The Job goes on by itself, and the same command waits for it again. Is the hub or mirror reachable from"
+            " pods (dynamo_hub_endpoint, proxies in dynamo_download_env), and does the volume take writes?"
+        )
+        return Finding("STALLED", f"Job/{self.name}", evidence, hint, "now", "stalled")
 
     def observe(self) -> Seen:
         """Everything that a verdict needs; events only while nothing runs, the log only while something does."""

@@ -21,7 +21,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CO
 
 LABELS = {"app.kubernetes.io/part-of": "dynamo", "app.kubernetes.io/managed-by": "inferops.dynamo"}
 CONTAINER = "model-download"
-SCRATCH = "/tmp"  # an emptyDir: HF_HOME of plain folders, and what pip installs
+SCRATCH = "/tmp"  # an emptyDir: HF_HOME of plain folders
 SCRIPTS = "/opt/inferops-dynamo"
 # facts/serving-stack.md: hf_transfer's variable is dead, Xet's is this one; the rest keeps the log short.
 HUB_ENV = {
@@ -32,8 +32,8 @@ HUB_ENV = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
-# Exit codes of download.py that no retry can change: usage, access, space.
-HOPELESS = [2, 5, 6]
+# Exit codes of download.py that no retry can change: usage, access, space, a volume that cannot be written.
+HOPELESS = [2, 5, 6, 7]
 
 
 def slug(repository: str) -> str:
@@ -47,9 +47,11 @@ def objects(
     """Claim (when it is ours to make), script ConfigMap and Job.
 
     :param scripts: file name -> text.
-    :param options: verify, hub_endpoint, resources, backoff_limit, create_claim.
+    :param options: verify, source, proved (True: only look, the records are there), hub_endpoint, resources,
+        backoff_limit, ttl.
     :param live: the claim and the Job as they are in the cluster, where they are.
-    :raises DynamoError: NOT_PINNED when a repository has no commit.
+    :raises DynamoError: NOT_PINNED when a repository has no commit, JOB_RUNNING when the Job of that name runs and does
+        something else.
     """
     for model in release["models"]:
         if not HEX40.match(model.get("commit") or ""):
@@ -63,7 +65,7 @@ def objects(
     wanted = release["claim"].get("create") and (claim is None or ours(claim))
     config_map = _config_map(release, scripts)
     job = _job(release, options, config_map["metadata"]["name"])
-    job["metadata"]["annotations"] = {CONTENT: _content(job["spec"], found.get("Job"))}
+    job["metadata"]["annotations"] = {CONTENT: _content(job, found.get("Job"))}
     return [*([_claim(release)] if wanted else []), config_map, job]
 
 
@@ -96,20 +98,43 @@ def _config_map(release: Mapping[str, Any], scripts: Mapping[str, str]) -> Manif
     return config_map
 
 
-def _content(spec: Mapping[str, Any], live: Manifest | None) -> str:
+def job_name(release: Mapping[str, Any], options: Mapping[str, Any]) -> str:
+    """One that only looks at what is proved already has a name of its own: it can wait beside a download."""
+    return str(release["job"]["name"]) + ("-verify" if options.get("proved") else "")
+
+
+def _content(job: Manifest, live: Manifest | None) -> str:
     """What the Job does, as the annotation that makes plugin `manifests` replace a Job that does something else.
 
     A finished Job is replaced as well: who comes here misses a proof, and a finished Job never runs again. One that
-    runs and does the same is joined.
+    runs is never replaced: doing the same work, whatever its image and environment, it is joined.
     """
-    digest = hashlib.sha256(json.dumps(spec, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(job["spec"], sort_keys=True).encode()).hexdigest()
     if live is None:
         return digest
-    conditions = (live.get("status") or {}).get("conditions") or []
+    status = live.get("status") or {}
+    conditions = status.get("conditions") or []
     if any(c.get("type") in ("Complete", "Failed") and c.get("status") == "True" for c in conditions):
         return f"{digest}-after-{live['metadata'].get('uid', '')[:8]}"
     said = str((live["metadata"].get("annotations") or {}).get(CONTENT) or "")
-    return said if said.partition("-")[0] == digest else digest
+    if said.partition("-")[0] == digest:
+        return said
+    # `ready` counts pods whose container runs; one that waits for its image or volume may be corrected.
+    if not status.get("ready"):
+        return digest
+    if _work(live) == _work(job):
+        return said
+    name = f"{job['metadata']['namespace']}/{job['metadata']['name']}"
+    raise DynamoError(
+        f"Job {name} runs and does something else than what the inventory asks for now.",
+        "JOB_RUNNING",
+        f"Wait until it has ended and run again, or delete it: kubectl delete job -n {name.replace('/', ' ')}",
+    )
+
+
+def _work(job: Manifest) -> Any:
+    pod = ((job.get("spec") or {}).get("template") or {}).get("spec") or {}
+    return [container.get("args") for container in pod.get("containers") or []], job["metadata"]["name"]
 
 
 def _env(release: Mapping[str, Any], options: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -135,8 +160,13 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     work = {
         "mount": release["mount"],
         "claim": claim,
-        "verify": options["verify"],
-        "models": [{key: model[key] for key in ("id", "commit", "layout", "path")} for model in release["models"]],
+        # `recorded` trusts what is proved; what isn't, is proved by sizes.
+        "verify": "sizes" if options["verify"] == "recorded" else options["verify"],
+        "source": "proved" if options.get("proved") else options.get("source") or "download",
+        "models": [
+            {key: model[key] for key in ("id", "commit", "layout", "path", "adopted") if key in model}
+            for model in release["models"]
+        ],
     }
     container = {
         "name": CONTAINER,
@@ -153,7 +183,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "volumeMounts": [
-            {"name": "cache", "mountPath": release["mount"]},
+            {"name": "cache", "mountPath": release["mount"], **({"readOnly": True} if options.get("proved") else {})},
             {"name": "scripts", "mountPath": SCRIPTS, "readOnly": True},
             {"name": "scratch", "mountPath": SCRATCH},
         ],
@@ -177,9 +207,11 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(job["name"], release["namespace"]),
+        "metadata": _metadata(job_name(release, options), release["namespace"]),
         "spec": {
-            "backoffLimit": int(options["backoff_limit"]),
+            **({"ttlSecondsAfterFinished": int(options["ttl"])} if options.get("ttl") else {}),
+            # Looking at what somebody else filled gives the same answer again.
+            "backoffLimit": int(options["backoff_limit"]) if work["source"] == "download" else 0,
             "activeDeadlineSeconds": int(job["deadline"]),
             "podReplacementPolicy": "Failed",
             "podFailurePolicy": {
@@ -194,6 +226,12 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
             "template": {"metadata": {"labels": dict(LABELS)}, "spec": pod},
         },
     }
+
+
+def record_head(release: Mapping[str, Any], model: Mapping[str, Any]) -> Manifest:
+    """A checkpoint record without its data."""
+    name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(name, release["namespace"])}
 
 
 def records(
@@ -217,10 +255,9 @@ def records(
                 "PROOF_MISSING",
                 "Run the same command again: the Job is then made anew and finds what is there.",
             )
-        name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
-        metadata = _metadata(name, release["namespace"])
-        metadata["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
+        record = record_head(release, model)
+        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
         data = {key: str(value) for key, value in sorted(proof.items())}
         data |= {"claim": claim, "claim_uid": uid}
-        made.append({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+        made.append({**record, "data": data})
     return made

@@ -62,7 +62,9 @@ def record_of(model: Object, records: Iterable[Mapping[str, str]]) -> Mapping[st
         same = data.get("repository") == model["id"] and data.get("layout", model["layout"]) == model["layout"]
         if model["layout"] == "folder":  # two recipes may mount one claim at different paths
             path = model["path"].replace(placeholder(model["id"]), "commit")
-            same = same and _folder(data.get("path", "")) == _folder(path)
+            held = data.get("path", "")
+            # A folder that somebody filled is proved as such; ours are told by the folder above the commit.
+            same = same and (held == path if model.get("adopted") else _folder(held) == _folder(path))
         if same and model.get("commit") in (None, "", data.get("commit")):
             return data
     return None

@@ -43,6 +43,7 @@ class _Preflight:
             "namespace_exists": False,
             "record": {"number": 1, "name": _history.record_name(self.name, 1)},
             "prune": [],
+            "proven": False,
             "workers_ready": 0,
             "gap": False,
             "operator_version": "",
@@ -107,9 +108,14 @@ class _Preflight:
                 continue
             at = model["commit"][:12] or "an unknown commit"
             self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
+            if self.params["model_source"] == "populated" or model.get("adopted"):
+                continue
             answer = answers.get(model["id"]) or self.ask(model, token)
             for key in ("files", "bytes", "gated"):
                 model[key] = answer[key] if model.get(key) is None else model[key]
+        self.plan["proven"] = not self.reasons["model_cache"]
+        if self.plan["proven"] and self.params["model_verify"] != "recorded":
+            self.reasons["model_cache"].append(f"model_cache_verify asks for {self.params['model_verify']}")
 
     def look_at_cache(self) -> str | None:
         """What tells the cache from another of its name: the uid of the claim. A volume of the binding is its own."""

@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import math
+import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _options
@@ -20,12 +22,11 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     digest,
     graph,
     main_container,
-    mirrored,
     placeholder,
     workers_of,
 )
 
-DOWNLOAD_IMAGE = "python:3.12-slim"
+JOB_NAME = 48  # characters; -<commit8> and -verify follow, and a pod needs six more
 
 
 def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -43,7 +44,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         binding = normalise({**binding, "name": options["release_name"]})
     claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
     mount = _mount(recipe.manifests, claim_of_recipe)
-    models = [_model(repository, mount) for repository in meta["repositories"]]
+    paths = commits_of(None if reason else options.get("model_path"), [r["id"] for r in meta["repositories"]], "path")
+    models = [_model(repository, mount, paths.get(repository["id"], "")) for repository in meta["repositories"]]
     site = Site(
         namespace=options["namespace"],
         claim=options.get("cache_claim") or claim_of_recipe,
@@ -85,12 +87,12 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         "frontend": _frontend(dgd, manifests),
         "models": [{key: value for key, value in model.items() if key != "recipe_path"} for model in models],
         "mount": mount,
-        "claim": _claim(meta, options, site.claim, binding.get("cache_volume")),
+        "claim": _claim(meta, options, site.claim, binding.get("cache_volume"), models),
         "secret": {
             "name": options.get("secret_name") or "hf-token-secret",
             "key": options.get("secret_key") or "HF_TOKEN",
         },
-        "job": _job(recipe, options, binding),
+        "job": _job(recipe, options, binding, dgd),
         "compute_domain": domain
         and {
             "name": domain["metadata"]["name"],
@@ -121,10 +123,14 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _claim(
-    meta: Mapping[str, Any], options: Mapping[str, Any], name: str, volume: Mapping[str, Any] | None
+    meta: Mapping[str, Any],
+    options: Mapping[str, Any],
+    name: str,
+    volume: Mapping[str, Any] | None,
+    models: Iterable[Mapping[str, Any]],
 ) -> dict[str, Any]:
     """The claim of the model cache. Without one, `volume` is what pods mount and the name only tells it from others."""
-    size = options.get("cache_size") or (meta.get("claim") or {}).get("size") or "1000Gi"
+    size = options.get("cache_size") or _twice(models) or (meta.get("claim") or {}).get("size") or "1000Gi"
     return {
         "name": f"volume-{digest([dict(volume)])[:8]}" if volume else name,
         "create": bool(options.get("cache_claim_create", True)) and not volume,
@@ -135,6 +141,12 @@ def _claim(
     }
 
 
+def _twice(models: Iterable[Mapping[str, Any]]) -> str:
+    """Room for a new checkpoint beside the old and a tenth more; nothing when sizes are unknown."""
+    sizes = [model.get("bytes") or 0 for model in models]
+    return f"{math.ceil(sum(sizes) * 2.2 / (1 << 30))}Gi" if all(sizes) and sizes else ""
+
+
 def mismatch(meta: Mapping[str, Any], gpu: str) -> str:
     """Why this target is not for a host with these GPUs, or nothing."""
     names = {str(name).upper() for name in [meta.get("gpu") or "", *(meta.get("gpu_products") or [])]} - {""}
@@ -143,17 +155,18 @@ def mismatch(meta: Mapping[str, Any], gpu: str) -> str:
     return f"the target is for {meta.get('gpu')}, dynamo_gpu is {gpu}"
 
 
-def commits_of(value: Any, repositories: list[str]) -> dict[str, str]:
-    """dynamo_model_commit as {repository: commit}; one text is enough for a recipe with one repository."""
+def commits_of(value: Any, repositories: list[str], what: str = "commit") -> dict[str, str]:
+    """dynamo_model_commit (or _path) as {repository: commit}; one text is enough for a recipe with one repository."""
     if not value:
         return {}
     if isinstance(value, Mapping):
         return {str(key): str(item) for key, item in value.items() if item}
     if len(repositories) > 1:
+        variable = "dynamo_model_path" if what == "path" else "dynamo_model_commit"
         raise DynamoError(
-            f"dynamo_model_commit: this target has the repositories {', '.join(repositories)}.",
+            f"{variable}: this target has the repositories {', '.join(repositories)}.",
             "BINDING",
-            "Give a dictionary {repository: commit}.",
+            f"Give a dictionary {{repository: {what}}}.",
         )
     return {repositories[0]: str(value)}
 
@@ -168,11 +181,20 @@ def _mount(manifests: list[Manifest], claim: str) -> str:
     return "/shared-model-cache"
 
 
-def _model(repository: Mapping[str, Any], mount: str) -> dict[str, Any]:
-    """A model of a release, unpinned without a commit. `recipe_path` is the folder that the recipe's text names."""
+def _model(repository: Mapping[str, Any], mount: str, adopted: str = "") -> dict[str, Any]:
+    """A model of a release, unpinned without a commit. `recipe_path` is the folder that the recipe's text names.
+
+    :param adopted: a folder that somebody filled, on the mount; it is used as it is, whatever the commit.
+    """
     commit = repository.get("commit") or ""
     folder = f"{mount}/{repository['id'].split('/')[-1]}"
     layout = repository.get("layout") or "hub"
+    if adopted:
+        path = posixpath.normpath(posixpath.join(mount, adopted))
+        if layout != "folder" or not path.startswith(f"{mount}/"):
+            allowed = f"a folder below {mount}" if layout == "folder" else "nothing: this recipe reads the hub's layout"
+            raise DynamoError(f"dynamo_model_path: {adopted!r} of {repository['id']}; allowed is {allowed}", "BINDING")
+        return {**_model(repository, mount), "path": path, "adopted": True}
     return {
         "id": repository["id"],
         "commit": commit,
@@ -206,7 +228,8 @@ def _worker(component: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any]) -> dict[str, Any]:
+def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any], dgd: Manifest) -> dict[str, Any]:
+    """The default image is the workers' own, bound: it has huggingface_hub, and the nodes need it anyway."""
     job = recipe.meta.get("job") or {}
     env: dict[str, str] = {}
     for name, value in (options.get("download_env") or {}).items():
@@ -216,13 +239,13 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any])
         problem = secret_problem(str(name), env[str(name)])
         if problem:
             raise DynamoError(f"dynamo_download_env.{name}: {problem}", "BINDING")
-    registry = binding.get("image_registry")
-    image = options.get("download_image") or (mirrored(DOWNLOAD_IMAGE, registry) if registry else DOWNLOAD_IMAGE)
     slug = re.sub(r"[^a-z0-9]+", "-", recipe.target.split("/")[0].lower()).strip("-")
     where = binding.get("job") or {}
+    base = str(job.get("name") or f"{slug[:33].rstrip('-')}-model-download")[:JOB_NAME].rstrip("-")
     return {
-        "name": job.get("name") or f"{slug[:40].rstrip('-')}-model-download",
-        "image": image,
+        "name": base,
+        "base": base,
+        "image": options.get("download_image") or main_container(workers_of(dgd)[0])["image"],
         "deadline": int(job.get("deadline") or 14400),
         "env": env,
         "tolerations": where.get("tolerations") or [],

@@ -56,6 +56,10 @@ options:
         description: For what may pass by itself, such as a registry that does not answer or a claim without volume.
         type: float
         default: 300
+      stall:
+        description: For a download that has not got a byte further; 0 waits for ever.
+        type: float
+        default: 900
 extends_documentation_fragment:
   - kubernetes.core.k8s_auth_options
   - inferops.dynamo._attributes
@@ -126,7 +130,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AU
 from ansible_collections.inferops.dynamo.plugins.module_utils._job import Wait
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
 
-BUDGETS = {"config": 20, "scheduling": 120, "slow": 300}
+BUDGETS = {"config": 20, "scheduling": 120, "slow": 300, "stall": 900}
 ARGUMENT_SPEC: dict[str, Any] = {
     **AUTH_SPEC,
     "name": {"type": "str", "required": True},

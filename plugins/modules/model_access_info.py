@@ -54,8 +54,8 @@ RETURN = r"""
 repositories:
   description:
     - One answer for each, with C(id), C(revision), C(commit), C(gated), C(files), C(bytes), C(detail) and C(status),
-      which is V(ok), V(TOKEN_MISSING), V(TOKEN_REFUSED), V(REPOSITORY_ABSENT), V(REVISION_ABSENT) or
-      V(HUB_UNREACHABLE).
+      which is V(ok), V(TOKEN_MISSING), V(TOKEN_REFUSED), V(REPOSITORY_ABSENT), V(REVISION_ABSENT),
+      V(HUB_RATE_LIMITED) (also after the time that it asked to wait) or V(HUB_UNREACHABLE).
   returned: success
   type: list
   elements: dict

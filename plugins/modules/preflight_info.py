@@ -2,6 +2,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+# Over 400 lines: half of it is the documentation.
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ notes:
   - Codes about the platform are C(DGD_API_ABSENT), C(OPERATOR_SILENT), C(DGD_REFUSED), C(CONFLICT), C(FOREIGN),
     C(COMPUTE_DOMAIN_API_ABSENT), C(DEVICE_CLASS_ABSENT) and C(COMPUTE_DOMAIN_CHANGED).
   - Codes about the model cache are C(CLAIM_ABSENT), C(CLAIM_ACCESS_MODE), C(CLAIM_LOST), C(STORAGE_CLASS_ABSENT),
-    C(VOLUME_ABSENT), C(SECRET_KEY_ABSENT), C(TOKEN_MISSING), C(TOKEN_REFUSED), C(REPOSITORY_ABSENT),
-    C(REVISION_ABSENT) and C(HUB_UNREACHABLE).
+    C(VOLUME_ABSENT), C(SECRET_FOREIGN), C(SECRET_KEY_ABSENT), C(TOKEN_MISSING), C(TOKEN_REFUSED), C(REPOSITORY_ABSENT),
+    C(REVISION_ABSENT), C(HUB_RATE_LIMITED) and C(HUB_UNREACHABLE).
   - Codes about the deployment are C(CAPACITY), C(GPU_PRODUCT), C(NAME_CLASH), C(OTHER_TARGET), C(BEING_DELETED),
     C(UPDATE_NEEDS_GAP), C(NO_SURGE_ROOM) and C(NOT_APPLICABLE).
   - A finding of level PASS has the matter as its code, in lower case.
@@ -54,6 +55,16 @@ options:
     description: Ask the hub for the newest commit of repositories that have none in recipe or inventory.
     type: bool
     default: false
+  model_verify:
+    description: As C(model_cache_verify) of role model_cache; all but V(recorded) look again at what has a record.
+    type: str
+    choices: [recorded, headers, sizes, sha256]
+    default: recorded
+  model_source:
+    description: As C(model_cache_source) of role model_cache; with V(populated) the hub is asked for commits only.
+    type: str
+    choices: [download, populated]
+    default: download
   hf_token:
     description: Token for the model hub. It goes before the value of a Secret of ours; a foreign Secret goes before it.
     type: str
@@ -99,7 +110,8 @@ release:
 plan:
   description:
     - What is needed. C(steps) out of hf_secret, model_cache, compute_domain, deploy; C(reasons) by step; C(findings);
-      C(namespace_exists); C(record) with number and name of the next record; C(prune), objects to remove after the
+      C(namespace_exists); C(proven), every repository has a record; C(record) with number and name of the next record;
+      C(prune), objects to remove after the
       new ones are ready; C(workers_ready); C(gap); C(operator_version).
   returned: success
   type: dict
@@ -140,6 +152,8 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "cluster_uid": {"type": "str"},
     "create_namespace": {"type": "bool", "default": True},
     "model_update": {"type": "bool", "default": False},
+    "model_verify": {"type": "str", "choices": ["recorded", "headers", "sizes", "sha256"], "default": "recorded"},
+    "model_source": {"type": "str", "choices": ["download", "populated"], "default": "download"},
     "hf_token": {"type": "str", "no_log": True},
     "hub_endpoint": {"type": "str"},
     "allow_gap": {"type": "bool", "default": False},

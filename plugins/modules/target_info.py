@@ -120,6 +120,11 @@ options:
     description:
       - Commit of the checkpoint, or a dictionary from repository to commit.
     type: raw
+  model_path:
+    description:
+      - Folder on the cache's mount that somebody filled, or a dictionary from repository to folder. It is used in place
+        of a folder of its own for each commit.
+    type: raw
   cache_claim:
     description:
       - Claim of the model cache, by default the recipe's.
@@ -157,7 +162,7 @@ options:
     default: HF_TOKEN
   download_image:
     description:
-      - Image of the download Job, by default a slim Python image, from the mirror if the binding has one.
+      - Image of the download Job, by default that of the workers. It needs python3 and huggingface_hub.
     type: str
     default: ""
   download_env:
@@ -328,6 +333,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "gpu_products": {"type": "list", "elements": "str", "default": []},
     "binding": {"type": "raw", "default": {}},
     "commits": {"type": "raw"},
+    "model_path": {"type": "raw"},
     "cache_claim": {"type": "str", "default": ""},
     "cache_claim_create": {"type": "bool", "default": True},
     "storage_class": {"type": "str", "default": ""},

@@ -1,16 +1,20 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
+# Over 400 lines: the pod runs it as one file beside _safetensors.py.
 """Brings checkpoints into a volume and proves them. Runs in the pod of the download Job, beside _safetensors.py.
 
-    python3 download.py '{"mount": DIR, "claim": NAME, "verify": "sizes", "models": [{id, commit, layout, path}]}'
+    python3 download.py '{"mount": DIR, "claim": NAME, "verify": "sizes", "source": "download",
+                          "models": [{id, commit, layout, path, adopted}]}'
 
-A checkpoint that is proved already is found without asking the hub. Python 3.9+, standard library and huggingface_hub,
-which is installed when it cannot be imported and bytes are missing.
+adopted: this one is somebody else's folder, never downloaded to. source: download what is missing; populated: somebody
+else fills the volume, only look; proved: as populated, of a
+checkpoint with a proof, and the volume is not written at all. A checkpoint that is proved already is found without
+asking the hub. Python 3.9+, standard library, and huggingface_hub when bytes are missing.
 
 Prints `progress {json}` lines and, last, `record {json}`, which also becomes the container's termination message:
 {"code", "message", "records": [...]}. Exit: 0 proved, 2 usage, 3 incomplete (worth another try), 4 corrupt,
-5 no access, 6 no space.
+5 no access, 6 no space, 7 the volume cannot be written.
 """
 
 from __future__ import annotations
@@ -20,7 +24,8 @@ import json
 import os
 import re
 import shutil
-import subprocess
+import signal
+import stat
 import sys
 import tempfile
 import threading
@@ -31,10 +36,19 @@ from typing import Any
 
 import _safetensors
 
-PIN = "huggingface_hub==2.4.0"
 TERMINATION_LOG = os.environ.get("MODEL_CACHE_TERMINATION_LOG", "/dev/termination-log")
-CODES = {2: "USAGE", 3: "CHECKPOINT_INCOMPLETE", 4: "CHECKPOINT_CORRUPT", 5: "HUB_ACCESS", 6: "NO_SPACE"}
+CODES = {
+    2: "USAGE",
+    3: "CHECKPOINT_INCOMPLETE",
+    4: "CHECKPOINT_CORRUPT",
+    5: "HUB_ACCESS",
+    6: "NO_SPACE",
+    7: "CACHE_NOT_WRITABLE",
+}
 SAY_EVERY = 5.0  # seconds
+HEARTBEAT = 5.0  # seconds between two signs of life of the writer
+STALE = float(os.environ.get("MODEL_CACHE_STALE", "30"))  # seconds without one, as watched from here
+SOURCES = ("download", "populated", "proved")
 STARTED = time.time()
 
 ACCESS = {
@@ -108,29 +122,10 @@ def recorded_level(spec: dict[str, Any], model: dict[str, Any]) -> str:
 
 
 def hub() -> Any:
-    """huggingface_hub, installed into scratch space when this image doesn't have it."""
     try:
         import huggingface_hub
     except ImportError:
-        say("stage", f"installing {PIN}")
-        site = tempfile.mkdtemp(prefix="site-")
-        command = [
-            sys.executable,
-            "-m",
-            "pip",
-            "install",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--target",
-            site,
-            PIN,
-        ]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-            raise Fail(3, f"{PIN} is not in this image and pip could not install it: {last}") from None
-        sys.path.insert(0, site)
-        import huggingface_hub
+        raise Fail(2, "this image has no huggingface_hub: set dynamo_download_image to one that has it") from None
     return huggingface_hub
 
 
@@ -158,9 +153,7 @@ def asking(model: dict[str, Any]) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise Fail(6, f"the volume is full: {error.strerror}") from error
         if isinstance(error, OSError) and error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise Fail(
-                2, f"uid {os.getuid()} cannot write {error.filename or 'to the volume'}: {error.strerror}"
-            ) from error
+            raise unwritten(str(error.filename or model["path"]), error) from error
         text = " ".join(f"{type(error).__name__}: {error}".split())[:600]
         raise Fail(
             3, f"the download of {model['id']} stopped{f' with HTTP {status}' if status else ''}: {text}"
@@ -195,6 +188,91 @@ def fetch(spec: dict[str, Any], model: dict[str, Any]) -> None:
 
 
 # --- the volume -------------------------------------------------------------------------------------------------------
+
+
+def not_writable(path: str, error: OSError) -> str:
+    """Who cannot write where, and whose it is."""
+    while not os.path.exists(path) and path != os.path.dirname(path):
+        path = os.path.dirname(path)
+    info = os.stat(path)
+    owner = f"mode {stat.S_IMODE(info.st_mode):04o}, owner {info.st_uid}:{info.st_gid}"
+    return f"uid {os.getuid()}, gid {os.getgid()} cannot write {path} ({owner}): {error.strerror}"
+
+
+def unwritten(path: str, error: OSError) -> Fail:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return Fail(6, f"the volume is full: {error.strerror}")
+    return Fail(7, not_writable(path, error))
+
+
+def try_writing(folder: str) -> None:
+    """Everything that a download does to a volume, on one small file. Raises Fail."""
+    name = os.path.join(folder, f".inferops-trial-{os.uname().nodename}")
+    try:
+        os.makedirs(folder, exist_ok=True)
+        with open(name, "w") as file:
+            file.write("trial")
+        os.replace(name, name + ".renamed")
+        os.unlink(name + ".renamed")
+    except OSError as error:
+        raise unwritten(folder, error) from error
+
+
+class Writer(threading.Thread):
+    """The right to write one checkpoint: a file on the volume with a heartbeat. Who finds it beating waits.
+
+    Clocks of nodes differ, so that a heartbeat is not compared with one: it is watched until it has stood still.
+    """
+
+    def __init__(self, spec: dict[str, Any], model: dict[str, Any]) -> None:
+        super().__init__(daemon=True)
+        name = f"{slug(model['id'])}-{model['commit'][:12]}.writer"
+        self.path = os.path.join(spec["mount"], ".inferops-dynamo", name)
+        self.me, self.beats, self.done = f"{os.uname().nodename} {os.getpid()}", 0, threading.Event()
+
+    def read(self) -> str:
+        try:
+            with open(self.path) as file:
+                return file.read()
+        except OSError:
+            return ""
+
+    def beat(self) -> None:
+        self.beats += 1
+        write_json(self.path, {"writer": self.me, "beat": self.beats})
+
+    def run(self) -> None:
+        while not self.done.wait(HEARTBEAT):
+            try:
+                self.beat()
+            except OSError as error:
+                say("stage", f"no heartbeat: {error}")
+
+    def __enter__(self) -> Writer:
+        seen, since = self.read(), time.monotonic()
+        while seen:
+            time.sleep(min(1.0, STALE / 3))
+            now = self.read()
+            if now != seen:
+                seen, since = now, time.monotonic()
+                say("stage", "waiting for another download of this checkpoint")
+            elif time.monotonic() - since > STALE:
+                say("stage", "another download of this checkpoint has stopped; going on where it was")
+                break
+        try:
+            self.beat()
+        except OSError as error:
+            raise unwritten(self.path, error) from error
+        self.start()
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.done.set()
+        self.join()
+        try:
+            os.unlink(self.path)
+        except OSError as error:
+            say("stage", f"the writer file stays: {error}")
 
 
 def missing(root: str, files: dict[str, dict[str, Any]]) -> dict[str, int]:
@@ -297,23 +375,52 @@ def record(spec: dict[str, Any], model: dict[str, Any], verdict: dict[str, Any])
         "verified_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "problems": 0,
     }
-    with asking(model):
+    if spec["source"] == "proved" or levels[0] == data["verify"]:
+        return data  # what is proved is not written again
+    try:
         write_json(record_path(spec, model), data)
+    except OSError as error:
+        if spec["source"] == "download" and not model.get("adopted"):
+            raise unwritten(record_path(spec, model), error) from error
+        say("stage", f"the proof is kept in the cluster only: {not_writable(record_path(spec, model), error)}")
     return data
 
 
 def prepare(spec: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
     """The record of a checkpoint that is proved in the end. Raises Fail."""
     root, commit, level = directory(spec, model), model["commit"], spec["verify"]
-    trusted = _safetensors.rank(recorded_level(spec, model)) >= _safetensors.rank(level)
-    at_once = "sizes" if trusted and level == "sha256" else level
     say("stage", f"looking for {model['id']} at {commit[:12]} in {root}")
-    sweep(root, time.time() - _safetensors.WRITING)
-    verdict = _safetensors.check(root, commit, at_once)
-    if proved(verdict, at_once):
+    if spec["source"] != "download" or model.get("adopted"):
+        return look(spec, model, root)
+    verdict = _safetensors.check(root, commit, level)
+    if proved(verdict, level):
         say("stage", "it is there and proved; the hub is not asked")
         return record(spec, model, verdict)
+    for folder in [spec["mount"], *([root] if os.path.isdir(root) else [])]:
+        try_writing(folder)
+    with Writer(spec, model):
+        return download(spec, model, root)
 
+
+def look(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str, Any]:
+    """The record of a checkpoint that is there. A folder that somebody filled may lack the hub's listing: then it is
+    proved to the level that its files allow, but sha256 is never claimed without."""
+    level = spec["verify"]
+    verdict = _safetensors.check(root, model["commit"], level)
+    if verdict["state"] != "COMPLETE":
+        raise Fail(_safetensors.EXIT[verdict["state"]], f"{model['id']} in {root}: {first_problems(verdict)}")
+    if not proved(verdict, level) and (level == "sha256" or spec["source"] == "proved"):
+        raise Fail(3, f"{model['id']} in {root}: {level} cannot be verified: {'; '.join(verdict['not_checked'])}")
+    return record(spec, model, verdict)
+
+
+def download(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str, Any]:
+    """Bring what is missing, verify, record. Raises Fail."""
+    commit, level = model["commit"], spec["verify"]
+    sweep(root, time.time() - _safetensors.WRITING)
+    verdict = _safetensors.check(root, commit, level)  # another writer may have finished meanwhile
+    if proved(verdict, level):
+        return record(spec, model, verdict)
     files = ask_listing(model)
     with asking(model):
         write_json(_safetensors.listing_path(root, commit), {"format_version": 1, "files": files})
@@ -349,6 +456,8 @@ def read_spec(text: str) -> dict[str, Any]:
         for model in spec["models"]:
             if not re.fullmatch(r"[0-9a-f]{40}", model["commit"]) or model["layout"] not in ("folder", "hub"):
                 raise ValueError(f"{model['id']} is not pinned to a commit, or its layout is unknown")
+        if spec.setdefault("source", "download") not in SOURCES:
+            raise ValueError(f"source {spec['source']!r} is none of {', '.join(SOURCES)}")
         if spec["verify"] not in _safetensors.LEVELS or not os.path.isdir(spec["mount"]):
             raise ValueError(f"verify {spec['verify']!r} or mount {spec['mount']!r} is wrong")
     except (ValueError, KeyError, TypeError) as error:
@@ -383,4 +492,6 @@ def main(arguments: list[str]) -> int:
 
 
 if __name__ == "__main__":
+    # The first process of a container ignores SIGTERM otherwise, and its node would wait for the grace period.
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
     sys.exit(main(sys.argv[1:]))

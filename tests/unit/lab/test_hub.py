@@ -105,3 +105,21 @@ def test_truncated_shards(url: str) -> None:
         with pytest.raises(Exception, match="IncompleteRead"):
             answer.read()
     assert promised > hub.SHARD_BYTES
+
+
+def test_a_later_commit_leaves_the_one_before() -> None:
+    first = hub.Repository("acme/small", shards=1)
+    second = first.next()
+    name = "model-00001-of-00001.safetensors"
+    assert second.commit != first.commit
+    assert second.files[name] != first.files[name]
+    assert second.next().older == {first.commit: first, second.commit: second}
+
+
+def test_wrong_bytes_of_the_right_size(url: str) -> None:
+    with urllib.request.urlopen(f"{url}/_mode/{hub.EAGLE3}/corrupt"):
+        pass
+    with urllib.request.urlopen(f"{url}/{hub.EAGLE3}/resolve/main/model-00001-of-00001.safetensors") as answer:
+        body = answer.read()
+    good = hub.repositories()[hub.EAGLE3].files["model-00001-of-00001.safetensors"]
+    assert (body[:-1], body[-1]) == (good[:-1], good[-1] ^ 1)

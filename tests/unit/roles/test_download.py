@@ -70,12 +70,19 @@ class Pod:
         path = self.mount / name.split("/")[1] / commit[:12] if layout == "folder" else self.mount
         return {"id": name, "commit": commit, "layout": layout, "path": str(path)}
 
-    def run(self, *models: dict[str, str], verify: str = "sizes", token: str = "") -> tuple[int, Any]:
+    def run(
+        self, *models: dict[str, str], verify: str = "sizes", token: str = "", source: str = "download"
+    ) -> tuple[int, Any]:
         """(exit code, termination message). The log of the hub begins anew."""
         self.hub.log.clear()
         self.termination.unlink(missing_ok=True)
         spec = {"mount": str(self.mount), "claim": "cache", "verify": verify, "models": models or [self.model()]}
-        env = {"MODEL_CACHE_TERMINATION_LOG": str(self.termination), **({"HF_TOKEN": token} if token else {})}
+        spec["source"] = source
+        env = {
+            "MODEL_CACHE_STALE": "0.3",
+            "MODEL_CACHE_TERMINATION_LOG": str(self.termination),
+            **({"HF_TOKEN": token} if token else {}),
+        }
         assert self.parent.stdin and self.parent.stdout
         self.parent.stdin.write(json.dumps([str(self.folder), env, json.dumps(spec)]) + "\n")
         self.parent.stdin.flush()
@@ -244,6 +251,48 @@ def test_no_space(pod: Pod) -> None:
     entry["size"] = entry["lfs"]["size"] = 1 << 60
     code, result = pod.run()
     assert (code, result["code"], pod.fetched()) == (6, "NO_SPACE", [])
+
+
+def test_a_writer_that_has_stopped_is_taken_over_from(pod: Pod) -> None:
+    writer = pod.mount / ".inferops-dynamo" / f"acme-small-{COMMIT[:12]}.writer"
+    writer.parent.mkdir()
+    writer.write_text('{"writer": "killed 1", "beat": 3}')
+    assert pod.run()[0] == 0
+    assert "has stopped" in pod.stdout
+    assert not writer.exists()
+
+
+def test_what_somebody_else_filled_is_only_looked_at(pod: Pod) -> None:
+    code, result = pod.run(source="populated")
+    assert (code, result["code"], pod.hub.log) == (3, "CHECKPOINT_INCOMPLETE", [])
+    assert pod.run()[0] == 0
+    record = (pod.root / ".inferops-dynamo.json").read_bytes()
+    shutil.rmtree(pod.root / ".cache")
+    code, result = pod.run(source="populated")
+    assert (code, result["records"][0]["verify"]) == (0, "sizes"), "the record is as good as before"
+    assert pod.run(source="populated", verify="sha256")[0] == 3, "nothing there to compare with"
+    assert (pod.root / ".inferops-dynamo.json").read_bytes() == record
+
+
+def test_an_adopted_folder_is_never_downloaded_to(pod: Pod) -> None:
+    assert pod.run({**pod.model(), "adopted": True})[0] == 3  # type: ignore[dict-item]
+    assert pod.hub.log == []
+
+
+def test_looking_again_writes_nothing(pod: Pod) -> None:
+    assert pod.run()[0] == 0
+    before = {path: path.stat().st_mtime_ns for path in pod.mount.rglob("*")}
+    assert pod.run(source="proved", verify="sha256")[1]["records"][0]["verify"] == "sha256"
+    assert {path: path.stat().st_mtime_ns for path in pod.mount.rglob("*")} == before
+    shard = pod.root / SHARD
+    shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+    code, result = pod.run(source="proved", verify="sha256")
+    assert (code, result["code"], shard.exists()) == (4, "CHECKPOINT_CORRUPT", True)
+
+
+def test_a_volume_that_cannot_be_written(pod: Pod) -> None:
+    (pod.mount / ".inferops-dynamo").write_text("in the way")
+    assert pod.run()[1]["code"] == "CACHE_NOT_WRITABLE"
 
 
 def test_unpinned_is_refused(pod: Pod) -> None:

@@ -7,7 +7,9 @@ huggingface_hub 2.4.0 (`snapshot_download` by branch or commit, into a folder or
   hub.py PORT [HOST]          environment TOKENS: tokens that may read the gated repository, separated by spaces
 Tests tell it to misbehave, for one repository or, with `*`, for all:
   /_mode/OWNER/NAME/MODE      ok, 401, 403, 404, 429, 500, 503 (every answer), truncate (shards end early, their
-                              whole size promised), slow/BYTES_PER_SECOND
+                              whole size promised), corrupt (the last byte of shards is wrong), hold/BYTES (shards stop
+                              there until the mode changes), slow/BYTES_PER_SECOND
+  /_next/OWNER/NAME           publishes a new commit with other shards; the commits before it stay
   /_mode                      what is set;  /_mode/reset forgets it;  /_log: the requests so far
 """
 
@@ -59,8 +61,16 @@ class Repository:
     """A repository at its one commit. Its files are made when they are first asked for, and always the same."""
 
     def __init__(self, name: str, shards: int, commit: str = "", extra: int = 0, gated: bool = False) -> None:
-        self.name, self.shards, self.extra, self.gated = name, shards, extra, gated
+        self.name, self.shards, self.extra, self.gated, self.version = name, shards, extra, gated, 0
+        self.older: dict[str, Repository] = {}
         self.commit = commit or hashlib.sha1(f"{name}@main".encode()).hexdigest()
+
+    def next(self) -> Repository:
+        """The same repository one commit later."""
+        commit = hashlib.sha1(f"{self.commit} next".encode()).hexdigest()
+        later = Repository(self.name, self.shards, commit, self.extra, self.gated)
+        later.version, later.older = self.version + 1, {**self.older, self.commit: self}
+        return later
 
     @cached_property
     def files(self) -> dict[str, bytes]:
@@ -69,7 +79,7 @@ class Repository:
         total = 0
         for number in range(1, self.shards + 1):
             file = f"model-{number:05d}-of-{self.shards:05d}.safetensors"
-            result[file], keys, size = shard(self.name, number)
+            result[file], keys, size = shard(f"{self.name}@{self.version}" if self.version else self.name, number)
             weights |= dict.fromkeys(keys, file)
             total += size
         index = {"metadata": {"total_size": total}, "weight_map": weights}
@@ -166,7 +176,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         parts = [unquote(part) for part in self.path.split("?")[0].strip("/").split("/")]
-        if parts[0] in ("_mode", "_log"):
+        if parts[0] in ("_mode", "_log", "_next"):
             return self.control(parts)
         api = parts[:2] == ["api", "models"]
         name = "/".join(parts[2:4] if api else parts[:2])
@@ -183,6 +193,7 @@ class Handler(BaseHTTPRequestHandler):
             code = 403 if self.token() else 401
             return self.refuse(code, "GatedRepo", f"Access to model {name} is restricted")
         revision = rest[1] if len(rest) > 1 else "main"
+        repository = repository.older.get(revision, repository)
         if revision not in ("main", repository.commit):
             return self.refuse(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         if api:
@@ -203,6 +214,10 @@ class Handler(BaseHTTPRequestHandler):
         with self.server.lock:
             if parts == ["_log"]:
                 return self.json(200, list(self.server.log))
+            if parts[0] == "_next":
+                name = "/".join(parts[1:])
+                self.server.repositories[name] = later = self.server.repositories[name].next()
+                return self.json(200, later.commit)
             if parts == ["_mode", "reset"]:
                 self.server.modes.clear()
             elif len(parts) > 2:
@@ -248,6 +263,15 @@ class Handler(BaseHTTPRequestHandler):
         if self.command == "HEAD":
             return
         body = content[start:]
+        if mode == "corrupt" and large:
+            body = body[:-1] + bytes([body[-1] ^ 1])
+        if mode.startswith("hold/") and large:
+            count = int(mode.split("/")[1])
+            self.wfile.write(body[:count])
+            self.wfile.flush()
+            while self.server.mode(repository.name) == mode:
+                time.sleep(0.1)
+            body = body[count:]
         if mode == "truncate" and large:
             self.wfile.write(body[: len(body) // 2])
             self.close_connection = True

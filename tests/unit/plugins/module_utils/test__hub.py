@@ -56,7 +56,7 @@ OPEN = answer(200, INFO)
         (answer(401, x_error_code="RepoNotFound"), None, "hf_x", "TOKEN_REFUSED"),
         (answer(404, x_error_code="RepoNotFound"), None, "hf_x", "REPOSITORY_ABSENT"),
         (answer(404, x_error_code="RevisionNotFound"), None, None, "REVISION_ABSENT"),
-        (answer(429), None, None, "HUB_UNREACHABLE"),
+        (answer(429), None, None, "HUB_RATE_LIMITED"),
         (answer(503), None, None, "HUB_UNREACHABLE"),
         (answer(200, {"sha": "main"}), None, None, "HUB_UNREACHABLE"),
         (answer(200, ["html"]), None, None, "HUB_UNREACHABLE"),
@@ -136,3 +136,20 @@ def test_address_of_the_hub_is_checked_and_its_password_not_repeated(endpoint: s
         _hub.check_endpoint(endpoint)
     assert "s3cret-mark" not in str(error.value)
     _hub.check_endpoint("http://127.0.0.1:8080")
+
+
+@pytest.mark.parametrize(
+    ("answers", "status", "slept"),
+    [
+        ([answer(429, retry_after="2"), answer(200)], 200, [2]),
+        ([answer(429), answer(429), answer(429), answer(429)], 429, [5, 5, 5]),
+        ([answer(429, retry_after="3600")], 429, []),
+        ([answer(429, retry_after="20"), answer(429, retry_after="20")], 429, [20]),
+        ([answer(503, retry_after="1")], 503, []),
+    ],
+)
+def test_retry_after_is_honoured_within_bounds(answers: list[Any], status: int, slept: list[float]) -> None:
+    waits: list[float] = []
+    queue = iter(answers)
+    found = _hub.patient(lambda *_request: next(queue), "GET", "http://hub/", {}, waits.append)
+    assert (found.status, waits) == (status, slept)

@@ -209,6 +209,21 @@ def test_progress_lines() -> None:
     assert len(fake.lines) == 5, "every 15 s while only numbers change"
 
 
+def test_a_stalled_download_ends_the_wait_and_goes_on() -> None:
+    error = Fake((job(), [RUNNING]), log=progress(1, 5e9, stage="download")).fails(timeout=3600)
+    assert error.code == "STALLED"
+    assert "no byte for 15 min" in error.message
+    hashing = Fake((job(), [RUNNING]), log=progress(72, 252e9, stage="verify"))
+    assert hashing.fails(timeout=3600).code == "TIMED_OUT"
+
+
+def test_a_claim_that_waits_for_its_first_consumer_is_no_cause() -> None:
+    event = {"involvedObject": {"kind": "PersistentVolumeClaim", "name": "cache"}, "reason": "WaitForFirstConsumer",
+             "metadata": {}, "message": "waiting for first consumer to be created before binding"}  # fmt: skip
+    fresh = pod({}, condition={"type": "PodScheduled", "status": "False"})
+    assert Fake((job(), [fresh]), events=[event]).fails(timeout=900).code == "TIMED_OUT"
+
+
 def test_retries_are_said() -> None:
     failed = ended(3, said("CHECKPOINT_INCOMPLETE", "the hub went away"))
     fake = Fake((job(failed=1), [failed]), (job("Complete"), [ended(0, RESULT)]))

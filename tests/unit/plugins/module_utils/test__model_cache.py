@@ -73,7 +73,7 @@ def test_job() -> None:
     found = objects()
     job = found["Job"]["spec"]
     assert (job["backoffLimit"], job["activeDeadlineSeconds"], job["podReplacementPolicy"]) == (5, 14400, "Failed")
-    assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 5, 6]
+    assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 5, 6, 7]
     spec = job["template"]["spec"]
     assert spec["restartPolicy"] == "Never"
     assert {m["mountPath"] for m in container(found)["volumeMounts"]} == {
@@ -87,6 +87,7 @@ def test_job() -> None:
         "mount": "/shared-model-cache",
         "claim": "shared-model-cache",
         "verify": "sizes",
+        "source": "download",
         "models": [{"id": "MiniMaxAI/MiniMax-M3.1-Flash", "commit": COMMIT, "layout": "folder", "path": PATH}],
     }
     for manifest in found.values():
@@ -120,10 +121,39 @@ def test_the_job_does_not_depend_on_the_target() -> None:
         assert objects(changed(**{path: value}))["Job"]["metadata"] != objects()["Job"]["metadata"], path
 
 
-def live_job(content: str, condition: str = "") -> dict[str, Any]:
+def live_job(content: str, condition: str = "", ready: int = 0) -> dict[str, Any]:
     conditions = [{"type": condition, "status": "True"}] if condition else []
-    metadata = {"annotations": {CONTENT: content}, "uid": "11223344-5566"}
-    return {"kind": "Job", "metadata": metadata, "status": {"conditions": conditions}}
+    made = objects()["Job"]
+    metadata = {**made["metadata"], "annotations": {CONTENT: content}, "uid": "11223344-5566"}
+    return {**made, "metadata": metadata, "status": {"conditions": conditions, "ready": ready}}
+
+
+def test_a_running_job_is_joined_or_left_alone() -> None:
+    running = live_job("made with another image", ready=1)
+    assert objects(live=[running])["Job"]["metadata"]["annotations"][CONTENT] == "made with another image"
+    with pytest.raises(DynamoError) as caught:
+        objects(live=[running], verify="sha256")
+    assert caught.value.code == "JOB_RUNNING"
+    assert "kubectl delete job -n llm minimax-m3-1-model-download" in caught.value.hint
+    # its image cannot be pulled: nothing runs yet, and what is corrected takes its place
+    stuck = live_job("made with another image")
+    assert (
+        objects(live=[stuck], verify="sha256")["Job"]["metadata"]["annotations"][CONTENT] != "made with another image"
+    )
+
+
+def test_looking_again_mounts_read_only() -> None:
+    found = objects(proved=True, verify="sha256")
+    assert found["Job"]["metadata"]["name"] == "minimax-m3-1-model-download-verify"
+    assert found["Job"]["spec"]["backoffLimit"] == 0
+    assert container(found)["volumeMounts"][0]["readOnly"] is True
+    assert json.loads(container(found)["args"][0])["source"] == "proved"
+    assert json.loads(container(objects(verify="recorded"))["args"][0])["verify"] == "sizes"
+
+
+def test_ttl() -> None:
+    assert "ttlSecondsAfterFinished" not in objects()["Job"]["spec"]
+    assert objects(ttl=60)["Job"]["spec"]["ttlSecondsAfterFinished"] == 60
 
 
 def test_content_joins_a_running_job_and_replaces_any_other() -> None:

@@ -33,7 +33,7 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._prefli
 )
 
 PARAMS = {"cluster_uid": None, "create_namespace": True, "model_update": False, "hf_token": None, "hub_endpoint": None}
-PARAMS |= {"allow_gap": False, "adopt": False, "apply": True}
+PARAMS |= {"model_verify": "recorded", "model_source": "download", "allow_gap": False, "adopt": False, "apply": True}
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_bytes_that_can_not_be_had(look: Any, hub: Hub, status: str) -> None:
     assert codes(look(FakeCluster(*CACHED), release())) == []
 
 
-@pytest.mark.parametrize(("commit", "level"), [(COMMIT, "WARN"), ("", "FAIL")])
+@pytest.mark.parametrize(("commit", "level"), [(COMMIT, "UNKNOWN"), ("", "FAIL")])
 def test_a_silent_hub(look: Any, hub: Hub, commit: str, level: str) -> None:
     hub.status = "HUB_UNREACHABLE"
     result = look(FakeCluster(*BARE), release(commit=commit))

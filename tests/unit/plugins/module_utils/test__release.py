@@ -174,7 +174,7 @@ def test_claim_secret_job() -> None:
         "volume": None,
     }
     assert release["secret"] == {"name": "s", "key": "k"}
-    assert release["job"]["image"] == "mirror.test/python:3.12-slim"
+    assert release["job"]["image"] == "mirror.test/nvidia/ai-dynamo/sglang-runtime:1.6.0-minimax-m3.1-flash-dev.1"
     assert release["job"]["env"] == {"HTTPS_PROXY": "http://proxy:1", "N": "1"}
     assert (release["job"]["node_selector"], release["job"]["pull_secrets"]) == ({"a": "b"}, ["p"])
     assert (release["timeouts"], release["gpu_products"]) == ({"ready": 10}, ["NVIDIA-LAB"])
@@ -219,3 +219,21 @@ def test_release_name_and_synthetic_acceptance() -> None:
     assert not build(SGLANG, synthetic_acceptance=True, gpu="B200")["applicable"]
     with pytest.raises(DynamoError, match=r"Set dynamo_release_name"):
         build(SGLANG, release_name="a" * 60)
+
+
+def test_a_folder_that_somebody_filled() -> None:
+    release = build(SGLANG, model_path="models/flash", commits="a" * 40)
+    model = release["models"][0]
+    assert (model["path"], model["commit"], model["adopted"]) == ("/shared-model-cache/models/flash", "a" * 40, True)
+    assert "/shared-model-cache/models/flash" in json.dumps(release["manifest"])
+    for path in ("/elsewhere/flash", "../flash", "."):
+        with pytest.raises(DynamoError, match="dynamo_model_path"):
+            build(SGLANG, model_path=path)
+
+
+def test_size_of_a_new_claim() -> None:
+    assert build(SGLANG)["claim"]["size"] == "517Gi"  # 252 GB, twice and a tenth
+
+
+def test_the_job_is_named_after_model_and_commit() -> None:
+    assert build(SGLANG, commits="a" * 40)["job"]["name"] == "minimax-m3-1-model-download-aaaaaaaa"
