@@ -11,4 +11,5 @@ if [ "${1:-}" = long ]; then step "Long integration tests" pytest tests/integrat
 if [ $# -gt 0 ]; then exec pytest tests/integration -v "$@"; fi
 step "Molecule scenario default" molecule test -s default
 step "Molecule scenario disagg" molecule test -s disagg
+step "Molecule scenario checkpoint" molecule test -s checkpoint
 step "Integration tests" pytest tests/integration -v -m "not long"

@@ -34,6 +34,19 @@ COMPILE_CACHES_OF = {
 }
 
 
+def cache_writers(dgd: Mapping[str, Any], mount: str) -> Iterator[str]:
+    """`component: variable=path` of the compilers that keep what they built in the volume of the model cache."""
+    names = COMPILE_CACHES.keys() | {name for more in COMPILE_CACHES_OF.values() for name in more}
+    for component in dgd["spec"]["components"]:
+        main = main_container(component)
+        mounts = [m["mountPath"].rstrip("/") for m in main.get("volumeMounts") or []]
+        for variable in main.get("env") or []:
+            path = str(variable.get("value") or "")
+            holds = max((m for m in mounts if f"{path}/".startswith(f"{m}/")), key=len, default="")
+            if variable["name"] in names and holds == mount.rstrip("/"):
+                yield f"{component['name']}: {variable['name']}={path}"
+
+
 def selected(
     components: list[dict[str, Any]], chosen: Mapping[str, Any], path: str
 ) -> Iterator[tuple[str, dict[str, Any], Any]]:

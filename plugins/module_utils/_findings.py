@@ -131,6 +131,24 @@ def names(dgds: Iterable[Object], release: Object) -> list[Finding]:
     return found or [finding("PASS", "names", f"the name {name} is free of clashes in namespace {place}")]
 
 
+def read_only_cache(live: Object | None, wanted: Object, downloads: bool, writers: Iterable[str]) -> list[Finding]:
+    """Who would write to a cache that can only be read. writers: `component: variable=path`."""
+    modes = (live or {}).get("spec", {}).get("accessModes") or []
+    source: Object = next(iter((wanted.get("volume") or {}).values()), {})
+    if not (source.get("readOnly") or ("ReadOnlyMany" in modes and "ReadWriteMany" not in modes)):
+        return []
+    reasons = ["the checkpoint is not proved there and would be downloaded"] if downloads else []
+    reasons += [f"the recipe writes to it ({writer})" for writer in writers]
+    if not reasons:
+        return []
+    what = "dynamo_binding.cache_volume" if source.get("readOnly") else f"claim {wanted['name']}"
+    hint = (
+        "take one that can be written (dynamo_cache_claim); a checkpoint that somebody else put there needs"
+        " model_cache_source: populated"
+    )
+    return [finding("FAIL", "CACHE_READ_ONLY", f"{what} can only be read, but {'; '.join(reasons)}", hint)]
+
+
 def claim(
     live: Object | None, wanted: Object, place: str, classes: Iterable[Object], volumes: Iterable[Object]
 ) -> Finding:
@@ -144,7 +162,7 @@ def claim(
             return finding(
                 "FAIL", "CLAIM_LOST", f"claim {place}/{name} {state}", "set dynamo_cache_claim to another claim"
             )
-        if "ReadWriteMany" not in modes:
+        if not {"ReadWriteMany", "ReadOnlyMany"} & set(modes):
             message = f"claim {place}/{name} is {', '.join(modes)}, not ReadWriteMany"
             return finding("FAIL", "CLAIM_ACCESS_MODE", message, "set dynamo_cache_claim to a ReadWriteMany claim")
         return finding("PASS", "claim", f"claim {place}/{name} is {phase}")

@@ -42,8 +42,8 @@ HINTS = {
     "CHECKPOINT_CORRUPT": "The bad files were fetched twice: suspect a proxy, a mirror or the storage.",
     "HUB_ACCESS": "Check dynamo_hf_token, the licence on the hub and dynamo_model_commit.",
     "NO_SPACE": "Raise dynamo_cache_size, or take another claim (dynamo_cache_claim).",
-    "CACHE_NOT_WRITABLE": "Let that uid write there, take another claim (dynamo_cache_claim), or set"
-    " model_cache_source: populated when somebody else fills it.",
+    "CACHE_NOT_WRITABLE": "Let that uid write there, set model_cache_run_as to one that can (0 is root), take"
+    " another claim (dynamo_cache_claim), or set model_cache_source: populated when somebody else fills it.",
     "OOM_KILLED": "Raise the memory limit in model_cache_resources, or switch Xet's high performance off:"
     " dynamo_download_env: {HF_XET_HIGH_PERFORMANCE: '0'}.",
     "DEADLINE_EXCEEDED": "What is downloaded stays: run again, it goes on. A slow hub needs a longer deadline.",

@@ -47,8 +47,8 @@ def objects(
     """Claim (when it is ours to make), script ConfigMap and Job.
 
     :param scripts: file name -> text.
-    :param options: verify, source, proved (True: only look, the records are there), hub_endpoint, resources,
-        backoff_limit, ttl.
+    :param options: verify, source, proved (True: only look, the records are there), prune (checkpoints to delete, as
+        `_plan.superseded` gives them; nothing else is done then), hub_endpoint, resources, run_as, backoff_limit, ttl.
     :param live: the claim and the Job as they are in the cluster, where they are.
     :raises DynamoError: NOT_PINNED when a repository has no commit, JOB_RUNNING when the Job of that name runs and does
         something else.
@@ -99,8 +99,9 @@ def _config_map(release: Mapping[str, Any], scripts: Mapping[str, str]) -> Manif
 
 
 def job_name(release: Mapping[str, Any], options: Mapping[str, Any]) -> str:
-    """One that only looks at what is proved already has a name of its own: it can wait beside a download."""
-    return str(release["job"]["name"]) + ("-verify" if options.get("proved") else "")
+    """One that only looks at what is proved, or deletes, has a name of its own: it can wait beside a download."""
+    suffix = "-prune" if options.get("prune") else "-verify" if options.get("proved") else ""
+    return str(release["job"]["name"]) + suffix
 
 
 def _content(job: Manifest, live: Manifest | None) -> str:
@@ -155,6 +156,20 @@ def _env(release: Mapping[str, Any], options: Mapping[str, Any]) -> list[dict[st
     return [token, *({"name": name, "value": str(value)} for name, value in sorted(plain.items()))]
 
 
+def _security(user: int) -> dict[str, Any]:
+    """Of the pod: what Pod Security "restricted" asks for, unless the volume needs root. As the operator's workers
+    (facts/dynamo.md 4), the pod gets its own group on volumes whose driver can do that."""
+    group = {"runAsGroup": user, "fsGroup": user, "fsGroupChangePolicy": "OnRootMismatch"}
+    return {"runAsNonRoot": user != 0, "runAsUser": user, **group, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
+def _source(options: Mapping[str, Any]) -> str:
+    """What the pod does, in the words of download.py."""
+    if options.get("prune"):
+        return "prune"
+    return "proved" if options.get("proved") else options.get("source") or "download"
+
+
 def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -> Manifest:
     job, claim = release["job"], release["claim"]["name"]
     work = {
@@ -162,10 +177,10 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         "claim": claim,
         # `recorded` trusts what is proved; what isn't, is proved by sizes.
         "verify": "sizes" if options["verify"] == "recorded" else options["verify"],
-        "source": "proved" if options.get("proved") else options.get("source") or "download",
+        "source": _source(options),
         "models": [
             {key: model[key] for key in ("id", "commit", "layout", "path", "adopted") if key in model}
-            for model in release["models"]
+            for model in options.get("prune") or release["models"]
         ],
     }
     container = {
@@ -177,13 +192,13 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         "env": _env(release, options),
         "resources": options.get("resources") or {},
         "terminationMessagePolicy": "FallbackToLogsOnError",
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
-            {"name": "cache", "mountPath": release["mount"], **({"readOnly": True} if options.get("proved") else {})},
+            {
+                "name": "cache",
+                "mountPath": release["mount"],
+                **({"readOnly": True} if work["source"] == "proved" else {}),
+            },
             {"name": "scripts", "mountPath": SCRIPTS, "readOnly": True},
             {"name": "scratch", "mountPath": SCRATCH},
         ],
@@ -191,6 +206,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
+        "securityContext": _security(int(options.get("run_as", 1000))),
         "containers": [container],
         "volumes": [
             {"name": "cache", **(release["claim"].get("volume") or {"persistentVolumeClaim": {"claimName": claim}})},

@@ -10,6 +10,7 @@ arithmetic, the strategy read from the annotations of podTemplate and spec.
 from __future__ import annotations
 
 import base64
+import json
 import math
 import posixpath
 from collections.abc import Iterable, Mapping
@@ -68,6 +69,26 @@ def record_of(model: Object, records: Iterable[Mapping[str, str]]) -> Mapping[st
         if same and model.get("commit") in (None, "", data.get("commit")):
             return data
     return None
+
+
+def superseded(
+    config_maps: Iterable[Object], release: Object, claim_uid: str | None, users: Iterable[Object]
+) -> list[dict[str, str]]:
+    """Proved checkpoints of this claim that nothing needs: other commits of the release's repositories, in directories
+    that role model_cache made.
+
+    :param users: DynamoGraphDeployments, pods and release records of the namespace. Whatever names the commit in its
+        text keeps it, for a release may mount it by path alone.
+    """
+    commits = {model["id"]: model["commit"] for model in release["models"] if model["commit"]}
+    used = json.dumps(list(users), default=str)
+    found = []
+    for data in proven(config_maps, release["claim"], claim_uid):
+        repository, commit = data.get("repository", ""), data.get("commit", "")
+        made_here = data.get("layout") == "hub" or posixpath.basename(data.get("path", "")) == commit[:12]
+        if commits.get(repository, commit) != commit and made_here and commit[:12] not in used:
+            found.append({"id": repository, **{key: data[key] for key in ("commit", "layout", "path")}})
+    return found
 
 
 def _folder(path: str) -> str:

@@ -8,9 +8,18 @@ from __future__ import annotations
 import copy
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, TypeVar
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _bind, _capacity, _findings, _history, _hub, _plan
+from ansible_collections.inferops.dynamo.plugins.module_utils import (
+    _bind,
+    _capacity,
+    _facts,
+    _findings,
+    _history,
+    _hub,
+    _plan,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._findings import finding
@@ -44,6 +53,7 @@ class _Preflight:
             "record": {"number": 1, "name": _history.record_name(self.name, 1)},
             "prune": [],
             "proven": False,
+            "superseded": [],
             "workers_ready": 0,
             "gap": False,
             "operator_version": "",
@@ -100,9 +110,11 @@ class _Preflight:
 
     def look_at_models(self) -> None:
         wanted = self.release["claim"]
-        records = _plan.proven(self.config_maps, wanted, self.look_at_cache())
+        live = self.look_at_cache()
+        uid = str(wanted["name"]) if wanted.get("volume") else live["metadata"].get("uid") if live else None
+        records = _plan.proven(self.config_maps, wanted, uid)
         token = self.look_at_secret()
-        answers = self.pin(records, token)
+        answers, downloads = self.pin(records, token), False
         for model in self.release["models"]:
             if model["commit"] and _plan.record_of(model, records):
                 continue
@@ -110,18 +122,37 @@ class _Preflight:
             self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
             if self.params["model_source"] == "populated" or model.get("adopted"):
                 continue
+            downloads = True
             answer = answers.get(model["id"]) or self.ask(model, token)
             for key in ("files", "bytes", "gated"):
                 model[key] = answer[key] if model.get(key) is None else model[key]
         self.plan["proven"] = not self.reasons["model_cache"]
         if self.plan["proven"] and self.params["model_verify"] != "recorded":
             self.reasons["model_cache"].append(f"model_cache_verify asks for {self.params['model_verify']}")
+        writers = _facts.cache_writers(self.release["manifest"], self.release["mount"])
+        self.findings += _findings.read_only_cache(live, wanted, downloads, writers)
+        if self.params["model_prune"] and uid:
+            self.look_at_superseded(uid)
 
-    def look_at_cache(self) -> str | None:
-        """What tells the cache from another of its name: the uid of the claim. A volume of the binding is its own."""
+    def look_at_superseded(self, claim_uid: str) -> None:
+        """Old checkpoints that nothing needs. None, when what may need them can't be read."""
+        unread: list[dict[str, Any]] | None = None
+        users = [cm for cm in self.config_maps if _history.RECORD_LABEL in _plan.labels(cm)]
+        for api_version, kind in (("v1", "Pod"), *([DGD] if self.cluster.served(*DGD) else [])):
+            found = self.readable(partial(self.cluster.list, api_version, kind, self.namespace), unread)
+            if found is None:
+                return
+            users += found
+        self.plan["superseded"] = _plan.superseded(self.config_maps, self.release, claim_uid, users)
+        for model in self.plan["superseded"]:
+            what = f"{model['id']} at {model['commit'][:12]}"
+            self.reasons["model_cache"].append(f"model_cache_prune deletes {what}, which nothing names any more")
+
+    def look_at_cache(self) -> dict[str, Any] | None:
+        """The claim as it is; a volume of the binding has none."""
         wanted = self.release["claim"]
         if wanted.get("volume"):
-            return str(wanted["name"])
+            return None
         unknown: dict[str, Any] | None = {"metadata": {}}
         live = self.readable(lambda: self.get("v1", "PersistentVolumeClaim", wanted["name"]), unknown)
         classes: list[dict[str, Any]] = []
@@ -132,7 +163,7 @@ class _Preflight:
                 volumes = self.listed("v1", "PersistentVolume")
         if live is not unknown:
             self.findings.append(_findings.claim(live, wanted, self.namespace, classes, volumes))
-        return live["metadata"].get("uid") if live else None
+        return live
 
     def look_at_secret(self) -> str | None:
         """The token for the hub: a foreign Secret's, else the inventory's, else that of a Secret of ours."""

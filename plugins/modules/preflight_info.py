@@ -21,9 +21,9 @@ notes:
     C(FORBIDDEN), something could not be read.
   - Codes about the platform are C(DGD_API_ABSENT), C(OPERATOR_SILENT), C(DGD_REFUSED), C(CONFLICT), C(FOREIGN),
     C(COMPUTE_DOMAIN_API_ABSENT), C(DEVICE_CLASS_ABSENT) and C(COMPUTE_DOMAIN_CHANGED).
-  - Codes about the model cache are C(CLAIM_ABSENT), C(CLAIM_ACCESS_MODE), C(CLAIM_LOST), C(STORAGE_CLASS_ABSENT),
-    C(VOLUME_ABSENT), C(SECRET_FOREIGN), C(SECRET_KEY_ABSENT), C(TOKEN_MISSING), C(TOKEN_REFUSED), C(REPOSITORY_ABSENT),
-    C(REVISION_ABSENT), C(HUB_RATE_LIMITED) and C(HUB_UNREACHABLE).
+  - Codes about the model cache are C(CLAIM_ABSENT), C(CLAIM_ACCESS_MODE), C(CLAIM_LOST), C(CACHE_READ_ONLY),
+    C(STORAGE_CLASS_ABSENT), C(VOLUME_ABSENT), C(SECRET_FOREIGN), C(SECRET_KEY_ABSENT), C(TOKEN_MISSING),
+    C(TOKEN_REFUSED), C(REPOSITORY_ABSENT), C(REVISION_ABSENT), C(HUB_RATE_LIMITED) and C(HUB_UNREACHABLE).
   - Codes about the deployment are C(CAPACITY), C(GPU_PRODUCT), C(NAME_CLASH), C(OTHER_TARGET), C(BEING_DELETED),
     C(UPDATE_NEEDS_GAP), C(NO_SURGE_ROOM) and C(NOT_APPLICABLE).
   - A finding of level PASS has the matter as its code, in lower case.
@@ -65,6 +65,10 @@ options:
     type: str
     choices: [download, populated]
     default: download
+  model_prune:
+    description: As C(model_cache_prune) of role model_cache; the plan then names what it deletes.
+    type: bool
+    default: false
   hf_token:
     description: Token for the model hub. It goes before the value of a Secret of ours; a foreign Secret goes before it.
     type: str
@@ -110,9 +114,9 @@ release:
 plan:
   description:
     - What is needed. C(steps) out of hf_secret, model_cache, compute_domain, deploy; C(reasons) by step; C(findings);
-      C(namespace_exists); C(proven), every repository has a record; C(record) with number and name of the next record;
-      C(prune), objects to remove after the
-      new ones are ready; C(workers_ready); C(gap); C(operator_version).
+      C(namespace_exists); C(proven), every repository has a record; C(superseded), checkpoints to delete; C(record),
+      number and name of the next record; C(prune), objects to remove after the new ones are ready; C(workers_ready);
+      C(gap); C(operator_version).
   returned: success
   type: dict
   sample: {steps: [deploy], reasons: {deploy: DynamoGraphDeployment x would be created}, workers_ready: 0, gap: false}
@@ -154,6 +158,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "model_update": {"type": "bool", "default": False},
     "model_verify": {"type": "str", "choices": ["recorded", "headers", "sizes", "sha256"], "default": "recorded"},
     "model_source": {"type": "str", "choices": ["download", "populated"], "default": "download"},
+    "model_prune": {"type": "bool", "default": False},
     "hf_token": {"type": "str", "no_log": True},
     "hub_endpoint": {"type": "str"},
     "allow_gap": {"type": "bool", "default": False},

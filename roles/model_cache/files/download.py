@@ -8,9 +8,9 @@
                           "models": [{id, commit, layout, path, adopted}]}'
 
 adopted: this one is somebody else's folder, never downloaded to. source: download what is missing; populated: somebody
-else fills the volume, only look; proved: as populated, of a
-checkpoint with a proof, and the volume is not written at all. A checkpoint that is proved already is found without
-asking the hub. Python 3.9+, standard library, and huggingface_hub when bytes are missing.
+else fills the volume, only look; proved: as populated, of a checkpoint with a proof, and the volume is not written at
+all; prune: delete these. A checkpoint that is proved already is found without asking the hub. Python 3.9+, standard
+library, and huggingface_hub when bytes are missing.
 
 Prints `progress {json}` lines and, last, `record {json}`, which also becomes the container's termination message:
 {"code", "message", "records": [...]}. Exit: 0 proved, 2 usage, 3 incomplete (worth another try), 4 corrupt,
@@ -48,7 +48,7 @@ CODES = {
 SAY_EVERY = 5.0  # seconds
 HEARTBEAT = 5.0  # seconds between two signs of life of the writer
 STALE = float(os.environ.get("MODEL_CACHE_STALE", "30"))  # seconds without one, as watched from here
-SOURCES = ("download", "populated", "proved")
+SOURCES = ("download", "populated", "proved", "prune")
 STARTED = time.time()
 
 ACCESS = {
@@ -450,6 +450,34 @@ def download(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str
     return record(spec, model, verdict)
 
 
+def prune(spec: dict[str, Any], model: dict[str, Any]) -> None:
+    """Delete a checkpoint and the record in the volume. Of the hub's layout, also the blobs that no other commit uses.
+
+    The record goes first: what is half deleted must not look proved.
+    """
+    root, mount = os.path.realpath(directory(spec, model)), os.path.realpath(spec["mount"])
+    commit = model["commit"]
+    if os.path.basename(root) not in (commit, commit[:12]) or not root.startswith(mount + os.sep):
+        raise Fail(2, f"{root} is no directory of commit {commit[:12]} below {mount}: nothing is deleted")
+    say("stage", f"deleting {model['id']} at {commit[:12]} in {root}")
+    if os.path.lexists(record_path(spec, model)):
+        os.unlink(record_path(spec, model))
+    if os.path.isdir(root):
+        shutil.rmtree(root)
+    if model["layout"] == "hub":
+        repository = os.path.dirname(os.path.dirname(root))
+        used = {
+            os.path.realpath(os.path.join(folder, name))
+            for folder, _folders, names in os.walk(os.path.join(repository, "snapshots"))
+            for name in names
+        }
+        blobs = os.path.join(repository, "blobs")
+        for name in os.listdir(blobs) if os.path.isdir(blobs) else []:
+            path = os.path.join(blobs, name)
+            if path not in used and not name.endswith(".incomplete"):
+                os.unlink(path)
+
+
 def read_spec(text: str) -> dict[str, Any]:
     try:
         spec: dict[str, Any] = json.loads(text)
@@ -471,7 +499,10 @@ def main(arguments: list[str]) -> int:
     try:
         spec = read_spec(arguments[0] if arguments else "")
         for model in spec["models"]:
-            records.append(prepare(spec, model))
+            if spec["source"] == "prune":
+                prune(spec, model)
+            else:
+                records.append(prepare(spec, model))
     except Fail as fail:
         code, message = fail.args
     except (OSError, ValueError) as error:

@@ -123,3 +123,10 @@ def test_wrong_bytes_of_the_right_size(url: str) -> None:
         body = answer.read()
     good = hub.repositories()[hub.EAGLE3].files["model-00001-of-00001.safetensors"]
     assert (body[:-1], body[-1]) == (good[:-1], good[-1] ^ 1)
+
+
+def test_an_endpoint_that_misbehaves_for_itself_only(url: str) -> None:
+    path = f"/{hub.FLASH}/resolve/main/config.json"
+    assert get(f"{url}/as/403{path}") == (403, "GatedRepo")
+    assert get(f"{url}/as/slow-100000{path}") == (200, "")
+    assert get(url + path) == (200, "")

@@ -304,3 +304,40 @@ def test_program_without_arguments(pod: Pod) -> None:
     command = [sys.executable, str(pod.folder / "download.py")]
     done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
     assert (done.returncode, json.loads(pod.termination.read_text())["code"]) == (2, "USAGE"), done.stderr
+
+
+def test_an_old_commit_is_deleted_and_the_new_one_stays(pod: Pod) -> None:
+    assert pod.run()[0] == 0
+    pod.hub.repositories["acme/small"] = later = pod.hub.repositories["acme/small"].next()
+    assert pod.run(pod.model(commit=later.commit))[0] == 0
+    code, result = pod.run(pod.model(), source="prune")
+    assert (code, result["records"], pod.root.exists()) == (0, [], False)
+    assert pod.run(pod.model(), source="prune")[0] == 0, "killed half-way, it can be run again"
+    pod.hub.log.clear()
+    assert pod.run(pod.model(commit=later.commit))[0] == 0
+    assert pod.hub.log == []
+
+
+def test_blobs_that_another_commit_uses_stay(pod: Pod) -> None:
+    old, later = pod.model(layout="hub"), pod.hub.repositories["acme/small"].next()
+    assert pod.run(old)[0] == 0
+    pod.hub.repositories["acme/small"] = later
+    new = pod.model(layout="hub", commit=later.commit)
+    assert pod.run(new)[0] == 0
+    blobs = pod.mount / "hub" / "models--acme--small" / "blobs"
+    before = len(list(blobs.iterdir()))
+    assert pod.run(old, source="prune")[0] == 0
+    assert not (blobs.parent / "snapshots" / COMMIT).exists()
+    assert not (pod.mount / ".inferops-dynamo" / f"acme-small-{COMMIT[:12]}.json").exists()
+    assert len(list(blobs.iterdir())) == before - 3, "three shards; the rest both commits have"
+    assert pod.run(new, verify="sha256")[0] == 0
+    assert pod.hub.log == []
+
+
+@pytest.mark.parametrize("path", ["/", ".", "..", "small", "../elsewhere/" + COMMIT[:12]])
+def test_only_a_directory_of_the_commit_in_the_volume_is_deleted(pod: Pod, path: str) -> None:
+    assert pod.run()[0] == 0
+    outside = pod.mount.parent / "elsewhere" / COMMIT[:12]
+    outside.mkdir(parents=True)
+    code, result = pod.run({**pod.model(), "path": str(pod.mount / path)}, source="prune")
+    assert (code, pod.root.is_dir(), outside.is_dir()) == (2, True, True), result

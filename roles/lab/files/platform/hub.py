@@ -9,6 +9,7 @@ Tests tell it to misbehave, for one repository or, with `*`, for all:
   /_mode/OWNER/NAME/MODE      ok, 401, 403, 404, 429, 500, 503 (every answer), truncate (shards end early, their
                               whole size promised), corrupt (the last byte of shards is wrong), hold/BYTES (shards stop
                               there until the mode changes), slow/BYTES_PER_SECOND
+  /as/MODE/...                this one request in that mode, with a hyphen for the slash (an endpoint of its own)
   /_next/OWNER/NAME           publishes a new commit with other shards; the commits before it stay
   /_mode                      what is set;  /_mode/reset forgets it;  /_log: the requests so far
 """
@@ -178,11 +179,14 @@ class Handler(BaseHTTPRequestHandler):
         parts = [unquote(part) for part in self.path.split("?")[0].strip("/").split("/")]
         if parts[0] in ("_mode", "_log", "_next"):
             return self.control(parts)
+        scripted = ""
+        if parts[0] == "as" and len(parts) > 2:
+            scripted, parts = parts[1].replace("-", "/"), parts[2:]
         api = parts[:2] == ["api", "models"]
         name = "/".join(parts[2:4] if api else parts[:2])
         rest = parts[4:] if api else parts[2:]
         repository = self.server.repositories.get(name)
-        mode = self.server.mode(name)
+        mode = scripted or self.server.mode(name)
         if mode in ERRORS:
             return self.refuse(int(mode), ERRORS[mode], f"scripted {mode}")
         if parts == ["api", "whoami-v2"]:

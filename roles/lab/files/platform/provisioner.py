@@ -6,6 +6,7 @@ A kind cluster of one node has no other way to RWX. ROOT is a directory of the n
 
 from __future__ import annotations
 
+import os
 import shutil
 import time
 
@@ -40,6 +41,8 @@ def reconcile(api: Api) -> None:
     volumes = api.call("GET", "/api/v1/persistentvolumes")["items"]
     have = {v["metadata"]["name"] for v in volumes if v["spec"].get("storageClassName") == CLASS}
     for name in wanted.keys() - have:
+        os.makedirs(f"{ROOT}/{name}", exist_ok=True)
+        os.chmod(f"{ROOT}/{name}", 0o777)  # any user, as shared storage is usually set up
         api.call("POST", "/api/v1/persistentvolumes", volume_of(wanted[name]))
         log(f"made {name} for {wanted[name]['metadata']['namespace']}/{wanted[name]['metadata']['name']}")
     for name in have - wanted.keys():

@@ -57,6 +57,7 @@ def release(commit: str = COMMIT, annotations: dict[str, str] | None = None, **c
         "reason": "",
         "gpu_products": ["NVIDIA-GB300"],
         "models": [model],
+        "mount": "/cache",
         "claim": {"name": "cache", "create": True, "storage_class": "nfs", "size": "1Gi", "volume_name": None},
         "secret": {"name": "hf", "key": "HF_TOKEN"},
         "job": {"name": "download", "env": {}},

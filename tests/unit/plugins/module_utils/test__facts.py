@@ -113,3 +113,20 @@ def test_synthetic_acceptance_finds_the_variable_by_its_name(network: dict[str, 
 def test_synthetic_acceptance_of_a_recipe_that_has_none() -> None:
     with pytest.raises(DynamoError, match="dynamo_synthetic_acceptance: no worker reads SPECULATIVE_CONFIG"):
         bound(SGLANG, synthetic_acceptance=True)
+
+
+@pytest.mark.parametrize(
+    ("env", "found"),
+    [
+        ({"FLASHINFER_WORKSPACE_BASE": "/cache/flashinfer"}, ["W: FLASHINFER_WORKSPACE_BASE=/cache/flashinfer"]),
+        ({"FLASHINFER_WORKSPACE_BASE": "/cache/tmp/f"}, []),
+        ({"TRITON_CACHE_DIR": "/cached"}, []),
+        ({"HF_HOME": "/cache"}, []),
+    ],
+)
+def test_who_writes_to_the_model_cache(env: dict[str, str], found: list[str]) -> None:
+    variables = [{"name": name, "value": value} for name, value in env.items()]
+    mounts = [{"name": "c", "mountPath": "/cache/"}, {"name": "t", "mountPath": "/cache/tmp"}]
+    container = {"name": "main", "env": variables, "volumeMounts": mounts}
+    dgd = {"spec": {"components": [{"name": "W", "podTemplate": {"spec": {"containers": [container]}}}]}}
+    assert list(_facts.cache_writers(dgd, "/cache")) == found

@@ -285,3 +285,24 @@ def test_gap() -> None:
     refused = _findings.gap(change, RELEASE, False)[0]
     assert (refused["level"], refused["code"]) == ("FAIL", "UPDATE_NEEDS_GAP")
     assert "60 minutes" in refused["message"] and "allow_gap" in refused["hint"]
+
+
+RWX, ROX = ({"spec": {"accessModes": [mode]}} for mode in ("ReadWriteMany", "ReadOnlyMany"))
+RO_VOLUME = {"name": "v", "volume": {"nfs": {"server": "nas", "path": "/m", "readOnly": True}}}
+
+
+@pytest.mark.parametrize(
+    ("live", "wanted", "downloads", "writers", "said"),
+    [
+        (RWX, CREATE, True, ["W: A=/b"], ""),
+        (ROX, CREATE, False, [], ""),
+        (None, CREATE, True, [], ""),
+        (ROX, CREATE, True, [], "would be downloaded"),
+        (ROX, CREATE, False, ["W: A=/b"], "W: A=/b"),
+        (None, RO_VOLUME, False, ["W: A=/b"], "dynamo_binding.cache_volume can only be read"),
+    ],
+)
+def test_a_cache_that_can_only_be_read(live: Any, wanted: Any, downloads: bool, writers: Any, said: str) -> None:
+    found = _findings.read_only_cache(live, wanted, downloads, writers)
+    assert [f["code"] for f in found] == (["CACHE_READ_ONLY"] if said else [])
+    assert not said or said in found[0]["message"]

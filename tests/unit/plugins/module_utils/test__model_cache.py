@@ -235,3 +235,23 @@ def test_a_volume_of_the_binding_is_mounted_and_recorded_under_its_own_name() ->
     proof = {"repository": release["models"][0]["id"], "commit": COMMIT, "problems": "0", "path": PATH}
     record = _model_cache.records(release, [proof], {})[0]
     assert _plan.proven([record], release["claim"], release["claim"]["name"])
+
+
+@pytest.mark.parametrize(("user", "root"), [(1000, False), (0, True)])
+def test_restricted_unless_the_volume_needs_root(user: int, root: bool) -> None:
+    security = objects(run_as=user)["Job"]["spec"]["template"]["spec"]["securityContext"]
+    assert (security["runAsUser"], security["fsGroup"], security["runAsNonRoot"]) == (user, user, not root)
+    assert security["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert container(objects())["securityContext"] == {
+        "allowPrivilegeEscalation": False,
+        "capabilities": {"drop": ["ALL"]},
+    }
+
+
+def test_a_job_that_deletes() -> None:
+    old = {"id": "a/b", "commit": "f" * 40, "layout": "folder", "path": "/shared-model-cache/b/ffffffffffff"}
+    found = objects(prune=[old], proved=True)
+    assert found["Job"]["metadata"]["name"].endswith("-prune")
+    work = json.loads(container(found)["args"][0])
+    assert (work["source"], work["models"]) == ("prune", [old])
+    assert "readOnly" not in container(found)["volumeMounts"][0]

@@ -288,3 +288,32 @@ def test_nodes_of_other_compute_domains() -> None:
     ]
     assert list(_plan.foreign_domains(nodes, "x")) == ["b"]
     assert list(_plan.foreign_domains(nodes, None)) == ["a", "b"]
+
+
+OLD, NEW = "0" * 40, "1" * 40
+
+
+def proof(commit: str, layout: str = "folder", **data: str) -> dict[str, Any]:
+    path = f"/cache/b/{commit[:12]}" if layout == "folder" else "/cache"
+    held = {"claim": "cache", "claim_uid": "u", "repository": "a/b", "commit": commit, "layout": layout, "path": path}
+    return {"metadata": {"name": commit, "labels": {_plan.CHECKPOINT_LABEL: "true"}}, "data": {**held, **data}}
+
+
+@pytest.mark.parametrize(
+    ("record", "users", "pruned"),
+    [
+        (proof(OLD), [], True),
+        (proof(OLD, "hub"), [], True),
+        (proof(NEW), [], False),
+        (proof(OLD, repository="x/y"), [], False),
+        (proof(OLD, path="/cache/by-hand"), [], False),
+        (proof(OLD, claim_uid="other"), [], False),
+        (proof(OLD), [{"spec": {"args": [f"--model=/cache/b/{OLD[:12]}"]}}], False),
+        (proof(OLD), [{"data": {"models": f'[{{"commit": "{OLD}"}}]'}}], False),
+        (proof(OLD), [{"spec": {"args": [f"--revision={NEW}"]}}], True),
+    ],
+)
+def test_checkpoints_that_nothing_needs(record: Any, users: list[Any], pruned: bool) -> None:
+    release = {"claim": {"name": "cache"}, "models": [{"id": "a/b", "commit": NEW}]}
+    found = _plan.superseded([record], release, "u", users)
+    assert [f["commit"] for f in found] == ([OLD] if pruned else [])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,11 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._preflight_objects import (
     BARE,
     CACHED,
+    CLAIM,
     COMMIT,
     LABELS,
     OURS,
+    RECORD,
     FakeCluster,
     Hub,
     codes,
@@ -32,8 +35,15 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._prefli
     worker_pod,
 )
 
-PARAMS = {"cluster_uid": None, "create_namespace": True, "model_update": False, "hf_token": None, "hub_endpoint": None}
-PARAMS |= {"model_verify": "recorded", "model_source": "download", "allow_gap": False, "adopt": False, "apply": True}
+PARAMS: dict[str, Any] = {
+    "cluster_uid": None,
+    "create_namespace": True,
+    "model_update": False,
+    "hf_token": None,
+    "hub_endpoint": None,
+}
+PARAMS |= {"model_verify": "recorded", "model_source": "download", "model_prune": False}
+PARAMS |= {"allow_gap": False, "adopt": False, "apply": True}
 
 
 @pytest.fixture
@@ -244,3 +254,28 @@ def test_a_volume_of_the_binding_needs_no_claim(look: Any) -> None:
     result = look(cluster, release(claim=claim))
     assert "get PersistentVolumeClaim" not in cluster.calls
     assert "not proven in claim volume-01234567" in result["plan"]["reasons"]["model_cache"]
+
+
+def test_old_checkpoints_are_deleted_when_asked_and_nothing_names_them(look: Any) -> None:
+    old = copy.deepcopy(RECORD)
+    old["metadata"]["name"] = "checkpoint-old"
+    old["data"] |= {"commit": "c" * 40, "path": "/cache/tiny/" + "c" * 12}
+    assert look(FakeCluster(*CACHED, old), release())["plan"]["superseded"] == []
+    plan = look(FakeCluster(*CACHED, old), release(), model_prune=True)["plan"]
+    assert ([m["commit"] for m in plan["superseded"]], plan["proven"]) == (["c" * 40], True)
+    assert plan["steps"][0] == "model_cache"
+    pod = worker_pod()
+    pod["spec"]["containers"][0]["args"] = ["/cache/tiny/" + "c" * 12]
+    assert look(FakeCluster(*CACHED, old, pod), release(), model_prune=True)["plan"]["superseded"] == []
+    blind = FakeCluster(*CACHED, old)
+    blind.forbidden = {"Pod"}
+    assert look(blind, release(), model_prune=True, strict=False)["plan"]["superseded"] == []
+
+
+def test_a_claim_that_can_only_be_read(look: Any, hub: Hub) -> None:
+    claim = {**CLAIM, "spec": {"accessModes": ["ReadOnlyMany"]}}
+    objects = [*strip("PersistentVolumeClaim"), claim]
+    assert codes(look(FakeCluster(*objects), release(), strict=False)) == []
+    bare = [o for o in objects if o is not RECORD]
+    assert codes(look(FakeCluster(*bare), release(), strict=False)) == ["CACHE_READ_ONLY"]
+    assert codes(look(FakeCluster(*bare), release(), strict=False, model_source="populated")) == []
