@@ -4,9 +4,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -19,9 +17,10 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._http import (
     opener,
     poll,
 )
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._loopback import Handler, serve
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -38,25 +37,11 @@ class Server(BaseHTTPRequestHandler):
         self.wfile.write(b"ok")
         self.close_connection = self.path == "/partial"
 
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
-        server.shutdown()
-        thread.join()
+    with serve(Server) as port:
+        yield f"http://127.0.0.1:{port}"
 
 
 SEND = opener(proxies=False)

@@ -10,9 +10,7 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -20,32 +18,17 @@ import pytest
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Response, TransportError
 from ansible_collections.inferops.dynamo.plugins.module_utils._paths import Endpoint, job_answer, job_manifest
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._loopback import Handler, serve
 
 SERVICE = {"spec": {"selector": {"a": "b"}, "ports": [{"port": 8000, "targetPort": "http"}]}}
 OK = Response(200, {}, b"proxy")
 FORBIDDEN = DynamoError("may not", "PATH_UNREACHABLE", status=403)
 
 
-class Server(BaseHTTPRequestHandler):
-    def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers["Content-Length"]))
-        self.send_response(201)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *args: object) -> None:
-        pass
-
-
 @pytest.fixture(scope="module")
 def port() -> Iterator[int]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield server.server_port
-        server.shutdown()
-        thread.join()
+    with serve(Handler) as port:
+        yield port
 
 
 class FakeCluster:

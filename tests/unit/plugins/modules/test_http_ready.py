@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -15,12 +14,13 @@ import pytest
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
 from ansible_collections.inferops.dynamo.plugins.modules import http_ready
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._loopback import Handler, serve
 
 STOP = threading.Event()
 JSON = b'{"ready": true}'
 
 
-class Server(BaseHTTPRequestHandler):
+class Server(Handler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self) -> None:
@@ -41,19 +41,12 @@ class Server(BaseHTTPRequestHandler):
             self.wfile.flush()
             STOP.wait(60)
 
-    def log_message(self, *args: object) -> None:
-        pass
-
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Server) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        yield f"http://127.0.0.1:{server.server_port}"
+    with serve(Server) as port:
+        yield f"http://127.0.0.1:{port}"
         STOP.set()
-        server.shutdown()
-        thread.join()
 
 
 def ask(*urls: str, **options: Any) -> dict[str, Any]:
