@@ -50,6 +50,7 @@ BITS = {
     "I32": 32, "U32": 32, "F32": 32,
     "I64": 64, "U64": 64, "F64": 64, "C64": 64,
 }  # fmt: skip
+_BITS = {name.encode(): bits for name, bits in BITS.items()}
 JSON_CAP = 100_000_000  # bytes; safetensors refuses longer headers, and no index is that long
 TOKEN_CAP = 4_000_000  # JSON values in one file: about 400,000 tensors, at most some 400 MB of Python objects
 RANK_CAP = 64  # dimensions; models have at most eight
@@ -79,10 +80,8 @@ _HASH = re.compile(r"^[0-9a-f]{40}$|^[0-9a-f]{64}$")
 _METADATA = re.compile(rb'\{"__metadata__":(\{(?:"(?:[^"\\]|\\.)*":"(?:[^"\\]|\\.)*",?)*\})')
 _SHAPE = re.compile(rb":\[((?:(?:0|[1-9][0-9]{0,18})(?:,(?!\])|(?=\])))*)\],")
 # What is between the quotes of one tensor in that form: name, dtype, shape and offsets are the columns 0, 4, 7 and 9.
-_BETWEEN = {1: b":{", 2: b"dtype", 3: b":", 5: b",", 6: b"shape", 8: b"data_offsets"}
+_BETWEEN = ((1, b":{"), (2, b"dtype"), (3, b":"), (5, b","), (6, b"shape"), (8, b"data_offsets"))
 _IN_STRINGS = bytes(byte for byte in range(32, 256) if byte not in b'"\\')
-_BRACKETS = b":[]}"
-_DIGITS = b"0123456789"
 _WEIGHT_MAP = re.compile(rb'"weight_map"\s*:\s*\{')
 _COLON = re.compile(rb"[ \t\n\r]*:[ \t\n\r]*")
 _COMMA = re.compile(rb"[ \t\n\r]*,[ \t\n\r]*")
@@ -210,12 +209,13 @@ def _columns(raw: bytes, data: int) -> set[bytes] | None:
     if rest or parts[-1][-3:] != b"]}}":
         return None
     parts[-1] = parts[-1][:-1] + b","
-    if any(parts[column::10].count(text) != count for column, text in _BETWEEN.items()):
-        return None
+    for column, between in _BETWEEN:
+        if parts[column::10].count(between) != count:
+            return None
     names, dtypes, shapes, spans = set(parts[::10]), parts[4::10], parts[7::10], b"".join(parts[9::10])
     if len(names) != count or b"__metadata__" in names or b"".join(names).translate(None, _IN_STRINGS):
         return None
-    bits = {dtype: BITS.get(dtype.decode("latin-1"), 0) for dtype in set(dtypes)}
+    bits = {dtype: _BITS.get(dtype, 0) for dtype in set(dtypes)}
     elements = {}
     for shape in set(shapes):
         found = _SHAPE.fullmatch(shape)
@@ -233,8 +233,7 @@ def _columns(raw: bytes, data: int) -> set[bytes] | None:
     numbers = [0] * (2 * count)
     numbers[1::2] = [end >> 3 for end in ends]
     numbers[2::2] = numbers[1:-1:2]
-    plain = spans.translate(None, _BRACKETS) == (b"%d,%d," * count) % tuple(numbers)
-    if not plain or spans.translate(None, _DIGITS) != b":[,]}," * count:
+    if spans != (b":[%d,%d]}," * count) % tuple(numbers):
         return None
     try:
         if not raw.isascii():
