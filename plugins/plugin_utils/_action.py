@@ -47,7 +47,8 @@ class DualAction(ActionBase):
         """The module's result, from this process where that is possible."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        args = plain(self._task.args)
+        # null in an inventory is as good as absent
+        args = {name: value for name, value in plain(self._task.args).items() if value is not None}
         host = str(task_vars.get("inventory_hostname", self._task.delegate_to or ""))
         try:
             self.add_params(args, task_vars)
