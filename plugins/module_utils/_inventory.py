@@ -17,10 +17,9 @@ from typing import Any
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import FLAG, TEXT, found
 
-TEXT = "a text"
 NUMBER = "a whole number"
-FLAG = "true or false"
 TEXTS = "a list of texts"
 DICTIONARY = "a dictionary"
 PATH_OR_DICTIONARY = "a path or a dictionary"
@@ -76,16 +75,6 @@ VARIABLES: dict[str, Kind] = {
 ELSEWHERE = ("dynamo_hosts",)
 SECRETS = ("dynamo_hf_token", "dynamo_kubeconfig")
 _TOKEN = re.compile(r"[!-~]*")
-_NAMES = {dict: "a dictionary", list: "a list", bool: "a truth value", type(None): "nothing"}
-
-
-def found(value: Any) -> str:
-    """A value as a message shows it: of dictionaries and lists only that they are one."""
-    name = _NAMES.get(type(value))
-    if name and not isinstance(value, bool):
-        return name
-    text = repr(value) if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 def check(name: str, value: Any) -> None:
@@ -94,7 +83,7 @@ def check(name: str, value: Any) -> None:
     if value is None or _fits(kind, value):
         return
     allowed = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
-    shown = found(value) if name not in SECRETS or type(value) in _NAMES else "another"
+    shown = found(value) if name not in SECRETS or not isinstance(value, str) else "another"
     raise DynamoError(f"{name} is {shown}; it must be {allowed}.", "BAD_OPTION")
 
 

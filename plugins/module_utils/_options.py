@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils import _shape
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 # Kubernetes' own limits: a name of a namespace or label value has 63 characters, keys of a Secret 253.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-QUANTITY = re.compile(r"(?!0+(\.0*)?\D*$)(\d+(\.\d*)?|\.\d+)(m|k|M|G|T|P|E|[KMGTPE]i|[eE][-+]?\d+)?")
+QUANTITY = re.compile(rf"(?!0+(\.0*)?\D*$){_shape.QUANTITY.pattern}")
 
 _NAME_RULE = "a Kubernetes name: up to 63 lower-case letters, digits, - and ."
 _RULES = {

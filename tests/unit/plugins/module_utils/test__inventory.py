@@ -16,7 +16,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._errors import Dyn
 from ansible_collections.inferops.dynamo.plugins.modules import target_info
 
 ROOT = Path(__file__).resolve().parents[4]
-SAMPLES = (None, "text", "", 5, 1.5, True, "yes", ["a"], [["a"]], {"a": 1}, [], {}, "a b\n")
+SAMPLES: tuple[Any, ...] = (None, "text", "", 5, 1.5, True, "yes", ["a"], [["a"]], {"a": 1}, [], {}, "a b\n")
 
 
 def test_every_documented_variable_has_a_kind() -> None:

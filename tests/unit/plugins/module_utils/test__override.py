@@ -92,14 +92,14 @@ def test_patches_come_last_and_by_component() -> None:
         ({"patches": [{"json6902": [{"op": "remove", "path": "/metadata/name"}]}]}, "begins with /spec/"),
         ({"patches": [{"component": "all", "merge": {"name": "x"}}]}, "may not add, remove, rename or move components"),
         ({"patches": [{"merge": {"spec": {"components": None}}}]}, "may not add, remove, rename or move components"),
-        ({"patches": [{"component": "all", "merge": {"podTemplate": None}}]}, "needs one container main with an image"),
+        ({"patches": [{"component": "all", "merge": {"podTemplate": None}}]}, "podTemplate: must be there"),
         (
             {"patches": [{"component": "all", "merge": {"podTemplate": {"metadata": {"a": "http://u:p@h"}}}}]},
             "patches[0].merge.podTemplate.metadata.a: holds a URL with a user name",
         ),
         (
             {"patches": [{"component": "Worker", "json6902": [TEST, {**TEST, "op": "replace", "value": 1}]}]},
-            "patches[0]: component Worker needs one container main",
+            "patches[0]: component Worker: podTemplate.spec.containers[0].name: must be a text, found 1",
         ),
     ],
 )
