@@ -11,6 +11,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils._rules import (
+    AFFINITY,
+    ANNOTATIONS,
+    KEY,
+    LABELS,
+    TOLERATION,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import (
     AMOUNT,
     ANYTHING,
@@ -29,14 +36,14 @@ HEX40 = re.compile(r"[0-9a-f]{40}\Z")
 # What the code takes for granted of a manifest; the API knows the rest.
 _TEXTS: dict[str, Any] = {"...": TEXT}
 _OPEN: dict[str, Any] = {"...": ANYTHING}
-METADATA: dict[str, Any] = {"name!": TEXT, "labels": _TEXTS, "annotations": _TEXTS, **_OPEN}
+METADATA: dict[str, Any] = {"name!": TEXT, "labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}
 _PROBE: dict[str, Any] = dict.fromkeys(("failureThreshold", "periodSeconds", "initialDelaySeconds"), COUNT) | _OPEN
-_AMOUNTS: dict[str, Any] = {GPU: DEVICES, "...": AMOUNT}
+_AMOUNTS: dict[str, Any] = {"...keys": KEY, GPU: DEVICES, "...": AMOUNT}
 _SOURCES = ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef")
 _ENV = [{"name!": TEXT, "value": TEXT, "valueFrom": {key: _TEXTS | {"optional": FLAG} for key in _SOURCES} | _OPEN}]
 CONTAINER: dict[str, Any] = {
     "name!": TEXT,
-    "image": TEXT,
+    "image!": TEXT,
     "command": [TEXT],
     "args": [TEXT],
     "env": _ENV,
@@ -62,9 +69,9 @@ POD: dict[str, Any] = {
     "volumes": [_VOLUME],
     "imagePullSecrets": [{"name!": TEXT}],
     "resourceClaims": [{"name!": TEXT, "resourceClaimTemplateName": TEXT, **_OPEN}],
-    "nodeSelector": _TEXTS,
-    "tolerations": [_OPEN],
-    "affinity": _OPEN,
+    "nodeSelector": LABELS,
+    "tolerations": [TOLERATION],
+    "affinity": AFFINITY,
     "overhead": _AMOUNTS,
     **_OPEN,
 }
@@ -73,12 +80,12 @@ COMPONENT: dict[str, Any] = {
     "type": TEXT,
     "replicas": COUNT,
     "multinode": {"nodeCount": COUNT, **_OPEN},
-    "podTemplate!": {"metadata": {"labels": _TEXTS, "annotations": _TEXTS, **_OPEN}, "spec!": POD, **_OPEN},
+    "podTemplate!": {"metadata": {"labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}, "spec!": POD, **_OPEN},
     **_OPEN,
 }
 GRAPH: dict[str, Any] = {
     "metadata!": METADATA,
-    "spec!": {"annotations": _TEXTS, "labels": _TEXTS, "backendFramework": TEXT, "env": _ENV, **_OPEN},
+    "spec!": {"annotations": ANNOTATIONS, "labels": LABELS, "backendFramework": TEXT, "env": _ENV, **_OPEN},
     **_OPEN,
 }
 SUPPORT: dict[str, Any] = {
@@ -130,7 +137,7 @@ def check_component(component: Any, wrong: Callable[[str], Exception]) -> None:
         raise wrong(f"component {name}: {found}")
     containers = component["podTemplate"]["spec"]["containers"]
     main = [container for container in containers if container["name"] == "main"]
-    if len(main) != 1 or not main[0].get("image"):
+    if len(main) != 1:
         raise wrong(f"component {name} needs one container main with an image")
 
 

@@ -9,9 +9,9 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _options
+from ansible_collections.inferops.dynamo.plugins.module_utils import _options, _rules
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
-from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise, secret_problem
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import ENV_NAME, normalise, secret_problem
 from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -24,6 +24,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     placeholder,
     workers_of,
 )
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import problem
 
 DOWNLOAD_IMAGE = "python:3.12-slim"
 
@@ -213,11 +214,15 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any])
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise DynamoError(f"dynamo_download_env.{name}: must be a text; quote it", "BINDING")
         env[str(name)] = str(value)
-        problem = secret_problem(str(name), env[str(name)])
-        if problem:
-            raise DynamoError(f"dynamo_download_env.{name}: {problem}", "BINDING")
+        wrong = secret_problem(str(name), env[str(name)])
+        wrong = wrong or ("" if ENV_NAME.match(str(name)) else "is no variable name")
+        if wrong:
+            raise DynamoError(f"dynamo_download_env.{name}: {wrong}", "BINDING")
     registry = binding.get("image_registry")
     image = options.get("download_image") or (mirrored(DOWNLOAD_IMAGE, registry) if registry else DOWNLOAD_IMAGE)
+    wrong = problem(image, _rules.IMAGE, "dynamo_download_image")
+    if wrong:
+        raise DynamoError(f"{wrong}.", "BAD_OPTION")
     slug = re.sub(r"[^a-z0-9]+", "-", recipe.target.split("/")[0].lower()).strip("-")
     where = binding.get("job") or {}
     return {

@@ -9,7 +9,8 @@ A shape is one of
   ("a", "b")                                    one of these texts
   [shape]                                       a list
   {key: shape}                                  a dictionary with these keys; "key!" must be there, "..." stands for all
-                                                others, and without it there are no others
+                                                others, and without it there are no others; "...keys" is the shape of
+                                                all keys
 """
 
 from __future__ import annotations
@@ -67,13 +68,15 @@ def _dictionary(value: Any, shape: dict[str, Any], path: str, null: bool) -> str
     if not isinstance(value, Mapping):
         return _wrong(path, "a dictionary", value)
     known = {key.rstrip("!"): inner for key, inner in shape.items()}
-    others = known.pop("...", None)
+    others, keys = known.pop("...", None), known.pop("...keys", None)
     for key, item in value.items():
         where = f"{path}.{key}" if path else str(key)
         if not isinstance(key, str):
             return f"{path or 'it'}: keys must be texts, found {found(key)}; quote it"
+        if keys and not _fits(key, keys):
+            return f"{path or 'it'}: the key {found(key)} must be {_words(keys)}"
         if key not in known and others is None:
-            return f"{where}: no such key; there are {', '.join(known)}"
+            return f"{where}: no such key; there are {', '.join(sorted(known))}"
         wrong = problem(item, known.get(key, others), where, null)
         if wrong:
             return wrong

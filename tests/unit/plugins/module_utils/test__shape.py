@@ -42,7 +42,7 @@ def test_what_fits(more: dict[str, Any]) -> None:
         ({"name": None}, "name: must be there"),
         ({"name": 5}, "name: must be a text, found 5; quote it"),
         ({"name": ["x"]}, "name: must be a text, found a list"),
-        ({"other": 1}, "other: no such key; there are name, count, size"),
+        ({"other": 1}, "other: no such key; there are amount, any, count"),
         ({True: 1}, "it: keys must be texts, found true; quote it"),
         ({"count": -1}, "count: must be a whole number from 0, found -1"),
         ({"count": True}, "count: must be a whole number from 0, found true"),

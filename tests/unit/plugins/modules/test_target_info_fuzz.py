@@ -1,7 +1,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every value of a recipe's files replaced by one of another type: it works, or one line names the file."""
+"""Every value of a recipe's files or a binding replaced by one of another type: it works, or one line says where."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ RECIPES = ROOT / "roles/target/files/recipes"
 TARGET = "minimax-m3/vllm/disagg-gb200-agentic"
 DEFAULTS = {name: option.get("default") for name, option in target_info.ARGUMENT_SPEC.items()}
 WRONG: tuple[Any, ...] = ("x", 7, -1, True, None, [], ["x"], [None], [{}], {}, {"x": "y"})
-FEWER: tuple[Any, ...] = ("x", 7, None, ["x"], {"x": "y"})
-BINDING = {
+FEWER: tuple[Any, ...] = ("x", 7, [None], {"x": "y"})
+BINDING: dict[str, Any] = {
     "image_registry": "mirror.example.com/nvcr",
     "name": "own",
     "compute_domain": "own",
@@ -34,7 +34,7 @@ BINDING = {
     "compile_cache": {"host_path": "/var/cache"},
     "startup_failures": {"workers": 9},
     "pod_labels": {"all": {"a": "b"}},
-    "resources": {"all": {"limits": {"cpu": 1}}},
+    "resources": {"all": {"limits": {"cpu": 64}}},
 }
 
 
@@ -101,3 +101,64 @@ def test_wrong_types(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
                     bad.append(f"{path} {value!r}: {type(error).__name__} {error}")
     assert bad == []
     assert refused > 100
+
+
+EVERYTHING: dict[str, Any] = {
+    **{key: value for key, value in BINDING.items() if key != "name"},
+    "labels": {"a": "b"},
+    "annotations": {"a": "b"},
+    "pull_secrets": ["ngc"],
+    "scheduling": {
+        "node_selector": {"a": "b"},
+        "tolerations": [{"key": "a", "operator": "Equal", "value": "b", "effect": "NoSchedule"}],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "In", "values": ["b"]}]}]
+                }
+            }
+        },
+        "components": {"workers": {"scheduler_name": "kai", "runtime_class": "nvidia", "priority_class": "high"}},
+    },
+    "network": {
+        "gloo_interface": "eth1",
+        "gke_roce": {"default_interface": "eth0", "networks": [{"interface": "eth1", "network": "rdma-0"}], "count": 1},
+        "components": {"prefill": {"interface": "eth2"}},
+    },
+    "cache_volume": {"nfs": {"server": "nfs.example.com", "path": "/models"}},
+    "job": {"node_selector": {"a": "b"}, "tolerations": [{"operator": "Exists"}]},
+    "image": {"prefill": "registry.example.com/a:1"},
+    "image_tag": {"decode": "2"},
+    "replicas": {"workers": 2},
+    "shared_memory": {"workers": "64Gi"},
+    "termination_grace": {"workers": 60},
+    "pod_annotations": {"all": {"a": "b"}},
+    "env": {"all": {"A": "b", "B": {"secretKeyRef": {"name": "a", "key": "b"}}}},
+    "patches": [
+        {
+            "component": "workers",
+            "merge": {"podTemplate": {"spec": {"hostIPC": True, "volumes": [{"name": "x", "emptyDir": {}}]}}},
+        },
+        {"component": "decode", "json6902": [{"op": "add", "path": "/replicas", "value": 3}]},
+        {"merge": {"spec": {"labels": {"a": "b"}, "env": [{"name": "A", "value": "b"}]}}},
+        {"merge": {"spec": {"components": [{"name": "Frontend", "podTemplate": {"spec": {"hostIPC": True}}}]}}},
+    ],
+}
+
+
+def test_wrong_types_in_the_binding() -> None:
+    options = {**DEFAULTS, "catalog": str(RECIPES), "namespace": "llm", "need_cluster": False, "name": TARGET}
+    options |= {"lint": False}
+    assert target_info.run({**options, "binding": EVERYTHING}, Run())["release"]["unused"] == []
+    bad = []
+    for path in paths(EVERYTHING):
+        for value in FEWER:
+            binding = replaced(EVERYTHING, path, value)
+            try:
+                target_info.run({**options, "binding": binding}, Run())
+            except DynamoError as error:
+                if not str(error).startswith(f"dynamo_binding.{path[0]}") and error.code != "NAME_TOO_LONG":
+                    bad.append(f"{path} {value!r}: {error}")
+            except Exception as error:
+                bad.append(f"{path} {value!r}: {type(error).__name__} {error}")
+    assert bad == []
