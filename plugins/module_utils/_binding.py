@@ -63,16 +63,16 @@ BY_COMPONENT = (
     "startup_failures",
     "termination_grace",
 )
-_NAME = (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), "lower-case letters, digits and hyphens, starting with a letter")
+NAME = (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), "lower-case letters, digits and hyphens, starting with a letter")
 SPEC: dict[str, Any] = {
-    "name": _NAME,
+    "name": NAME,
     "labels": {"...": ANYTHING},
     "annotations": {"...": ANYTHING},
     "pull_secrets": [_rules.OBJECT],
     "image_registry": _rules.REGISTRY,
     "scheduling": {**SCHEDULING, "components": {"...": SCHEDULING}},
     "network": {**NETWORK, "components": {"...": NETWORK}},
-    "compute_domain": _NAME,
+    "compute_domain": NAME,
     "cache_volume": VOLUMES,
     "compile_cache": {"host_path!": _PATH},
     "patches": [{"component": TEXT, "merge": {"...": ANYTHING}, "json6902": [{"...": ANYTHING}]}],
@@ -105,7 +105,7 @@ def refuse(path: str, problem: str) -> DynamoError:
 
 def fits(value: Any, shape: Any, path: str) -> None:
     """DynamoError BINDING where a value has not this shape; the path is that of the value."""
-    wrong = problem(value, shape, f"dynamo_binding{'.' if path else ''}{path}")
+    wrong = problem(value, shape, path if path.startswith("dynamo_") else f"dynamo_binding{'.' if path else ''}{path}")
     if wrong:
         raise DynamoError(wrong, "BINDING")
 

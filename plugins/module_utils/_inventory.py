@@ -16,6 +16,7 @@ from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
 
+from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import FLAG, TEXT, found
 
@@ -81,9 +82,11 @@ def check(name: str, value: Any) -> None:
     """DynamoError BAD_OPTION that names the variable, what was found and what is allowed. null is as good as absent."""
     kind = VARIABLES[name]
     if value is None or _fits(kind, value):
+        if name == "dynamo_hub_endpoint" and value:
+            _hub.check_endpoint(str(value))
         return
     allowed = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
-    shown = found(value) if name not in SECRETS or not isinstance(value, str) else "another"
+    shown = found(value) if name not in SECRETS or not isinstance(value, str) else "something else (it is not shown)"
     raise DynamoError(f"{name} is {shown}; it must be {allowed}.", "BAD_OPTION")
 
 
@@ -106,7 +109,7 @@ def _fits(kind: Kind, value: Any) -> bool:
         elif kind == DICTIONARY:
             check_type_dict(value)
         else:
-            return not _number(value) and all(_scalar(item) for item in check_type_list(value))
+            return not _number(value) and all(_scalar(item) and item != "" for item in check_type_list(value))
     except (TypeError, ValueError):
         return False
     return True

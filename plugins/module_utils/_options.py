@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _shape
+from ansible_collections.inferops.dynamo.plugins.module_utils import _rules, _shape
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 # Kubernetes' own limits: a name of a namespace or label value has 63 characters, keys of a Secret 253.
@@ -36,6 +36,11 @@ def check(options: Mapping[str, Any]) -> None:
         value = options.get(option)
         if value and not pattern.fullmatch(str(value)):
             raise DynamoError(f"{variable} is {str(value)!r}; it must be {allowed}.", "BAD_OPTION")
+    size = str(options.get("cache_size") or "1Gi")
+    if _rules.quantity(size) < 2**20:
+        raise DynamoError(
+            f"dynamo_cache_size is {size!r}, that many bytes; give it a unit, such as 500Gi.", "BAD_OPTION"
+        )
     timeout = options.get("ready_timeout") or 0
     if timeout < 0:
         raise DynamoError(f"dynamo_ready_timeout is {timeout}; it must be at least 1 second.", "BAD_OPTION")

@@ -11,7 +11,13 @@ from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _options, _rules
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
-from ansible_collections.inferops.dynamo.plugins.module_utils._binding import ENV_NAME, normalise, secret_problem
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import (
+    ENV_NAME,
+    NAME,
+    fits,
+    normalise,
+    secret_problem,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -41,7 +47,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
     # A binding of another kind of cluster may name what this target doesn't have; nothing will be applied there.
     binding = normalise({} if reason else options.get("binding") or {})
     if options.get("release_name") and not reason:
-        binding = normalise({**binding, "name": options["release_name"]})
+        fits(options["release_name"], NAME, "dynamo_release_name")
+        binding["name"] = options["release_name"]
     claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
     mount = _mount(recipe.manifests, claim_of_recipe)
     models = [_model(repository, mount) for repository in meta["repositories"]]
