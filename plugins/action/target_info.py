@@ -79,7 +79,7 @@ class ActionModule(DualAction):
                 if name in _inventory.SECRETS and "undefined" not in reason:
                     reason = type(error).__name__  # its words may hold the value
                 raise DynamoError(f"{name} can't be evaluated: {reason}", "BAD_OPTION") from error
-            if name in _inventory.SECRETS and isinstance(value, str):
+            if name == "dynamo_hf_token" and isinstance(value, str):
                 hide(value)
             _inventory.check(name, value)
 

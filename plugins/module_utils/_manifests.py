@@ -41,6 +41,7 @@ _PROBE: dict[str, Any] = dict.fromkeys(("failureThreshold", "periodSeconds", "in
 _AMOUNTS: dict[str, Any] = {"...keys": KEY, GPU: DEVICES, "...": AMOUNT}
 _SOURCES = ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef")
 _ENV = [{"name!": TEXT, "value": TEXT, "valueFrom": {key: _TEXTS | {"optional": FLAG} for key in _SOURCES} | _OPEN}]
+RESOURCES: dict[str, Any] = {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": [_OPEN], **_OPEN}
 CONTAINER: dict[str, Any] = {
     "name!": TEXT,
     "image!": TEXT,
@@ -49,7 +50,7 @@ CONTAINER: dict[str, Any] = {
     "env": _ENV,
     "envFrom": [dict.fromkeys(("configMapRef", "secretRef"), _OPEN) | _OPEN],
     "volumeMounts": [{"name!": TEXT, "mountPath!": TEXT, **_OPEN}],
-    "resources": {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": [_OPEN], **_OPEN},
+    "resources": RESOURCES,
     "startupProbe": _PROBE,
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,

@@ -72,9 +72,9 @@ def _dictionary(value: Any, shape: dict[str, Any], path: str, null: bool) -> str
     for key, item in value.items():
         where = f"{path}.{key}" if path else str(key)
         if not isinstance(key, str):
-            return f"{path or 'it'}: keys must be texts, found {found(key)}; quote it"
+            return f"{path}: keys must be texts, found {found(key)}; quote it".removeprefix(": ")
         if keys and not _fits(key, keys):
-            return f"{path or 'it'}: the key {found(key)} must be {_words(keys)}"
+            return f"{path}: the key {found(key)} must be {_words(keys)}".removeprefix(": ")
         if key not in known and others is None:
             return f"{where}: no such key; there are {', '.join(sorted(known))}"
         wrong = problem(item, known.get(key, others), where, null)
@@ -96,7 +96,7 @@ def _words(shape: Any) -> str:
 
 def _wrong(path: str, words: str, value: Any) -> str:
     quote = "; quote it" if words == TEXT and isinstance(value, (bool, int, float)) else ""
-    return f"{path or 'it'}: must be {words}, found {found(value)}{quote}"
+    return f"{path}: must be {words}, found {found(value)}{quote}".removeprefix(": ")
 
 
 def _fits(value: Any, shape: Any) -> bool:

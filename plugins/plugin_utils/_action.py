@@ -98,8 +98,9 @@ class DualAction(ActionBase):
             try:
                 found.append(self._loader.get_real_file(self._find_needle("files", path), decrypt=True))
             except AnsibleError as error:
-                absent = "Could not find" in str(error)
-                message = f"the kubeconfig {path} {'does not exist' if absent else f'cannot be read: {error}'}"
+                absent = "is a directory" if os.path.isdir(os.path.expanduser(path)) else "does not exist"
+                problem = absent if "Could not find" in str(error) else f"cannot be read: {error}"
+                message = f"the kubeconfig {path} {problem}"
                 raise DynamoError(f"{message.rstrip('.')}.", "NO_CLUSTER", "Check dynamo_kubeconfig.") from error
         args["kubeconfig"] = os.pathsep.join(str(path) for path in found)
 

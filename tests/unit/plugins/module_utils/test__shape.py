@@ -43,7 +43,7 @@ def test_what_fits(more: dict[str, Any]) -> None:
         ({"name": 5}, "name: must be a text, found 5; quote it"),
         ({"name": ["x"]}, "name: must be a text, found a list"),
         ({"other": 1}, "other: no such key; there are amount, any, count"),
-        ({True: 1}, "it: keys must be texts, found true; quote it"),
+        ({True: 1}, "keys must be texts, found true; quote it"),
         ({"count": -1}, "count: must be a whole number from 0, found -1"),
         ({"count": True}, "count: must be a whole number from 0, found true"),
         ({"size": "252e9"}, "size: must be a number from 0, found '252e9'"),
@@ -64,4 +64,4 @@ def test_what_does_not(more: dict[Any, Any], words: str) -> None:
 
 def test_null_counts_where_it_may_not_be() -> None:
     assert _shape.problem({"name": "x", "count": None}, SHAPE, "spec", null=False).startswith("spec.count: must be")
-    assert _shape.problem(None, SHAPE, null=False) == "it: must be a dictionary, found nothing"
+    assert _shape.problem(None, SHAPE, null=False) == "must be a dictionary, found nothing"
