@@ -45,23 +45,35 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
-    """{host: its failure}."""
-    folder = tmp_path_factory.mktemp("inputs")
+def play(folder: Path, playbook: str, cases: dict[str, dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    """A run with the variables of each host."""
     local = {
         "ansible_connection": "local",
         "ansible_python_interpreter": sys.executable,
         "dynamo_target": "sglang-gb300",
     }
-    hosts = {name: {"dynamo_namespace": f"x-{name}", **variables} for name, (variables, _message) in CASES.items()}
+    hosts = {name: {"dynamo_namespace": f"x-{name}", **variables} for name, variables in cases.items()}
     (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": local}}))
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
     environment |= {"ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
-    environment |= {"ANSIBLE_NOCOLOR": "1", "KUBECONFIG": str(folder / "no-kubeconfig")}
-    command = [sys.executable, "-m", "ansible.cli.playbook", "--forks=2", "-i", "hosts.yml", "inferops.dynamo.target"]
+    environment |= {"ANSIBLE_NOCOLOR": "1", "KUBECONFIG": str(folder / "no-kubeconfig"), "HOME": str(folder / "tmp")}
+    command = [
+        sys.executable,
+        "-m",
+        "ansible.cli.playbook",
+        "--forks=2",
+        "-i",
+        "hosts.yml",
+        f"inferops.dynamo.{playbook}",
+    ]
     options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
-    done = subprocess.run(command, cwd=folder, env=environment, check=False, **options)
+    return subprocess.run(command, cwd=folder, env=environment, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """{host: its failure}."""
+    done = play(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
     assert TOKEN not in done.stdout + done.stderr
     failures = re.findall(r"^fatal: \[([^]]+)\]: FAILED! => (\{.*\})$", done.stdout, re.M)
     assert failures, done.stdout[-2000:] + done.stderr[-2000:]
@@ -77,3 +89,14 @@ def test_one_line_names_the_variable(ran: dict[str, dict[str, Any]], host: str) 
     assert ran[host]["msg"].startswith(wanted)
     assert "\n" not in ran[host]["msg"]
     assert ran[host]["code"] not in ("", "BUG")
+
+
+def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:
+    """Ansible's own output has it twice, and so had the task of the report."""
+    done = play(tmp_path, "deploy", {"one": {"dynamo_report_dir": ["x"]}, "two": {"dynamo_gpu": ["GB300"]}})
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert output.count("dynamo_gpu is a list; it must be a text.") == 3, output
+    assert done.stdout.count("    Describe the release: dynamo_") == 2, "the table has both"
+    assert "failed with BAD_OPTION: the closing table says why." in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yml", "tmp"]
