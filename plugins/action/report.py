@@ -21,6 +21,8 @@ class ActionModule(DualAction):
 
     def add_params(self, params: dict[str, Any], task_vars: dict[str, Any]) -> None:
         """The rows: of all hosts on the first host that is still in the play, else its own."""
+        if not isinstance(params.get("directory"), str):
+            params.pop("directory", None)  # target_info has refused it
         everybody, alive = task_vars["ansible_play_hosts_all"], task_vars["ansible_play_hosts"]
         own = task_vars["inventory_hostname"]
         reporter = next((host for host in everybody if host in alive), own)
@@ -35,6 +37,10 @@ class ActionModule(DualAction):
         result: dict[str, Any] = super().run(tmp, task_vars)
         for line in result.pop("table", []):
             display.display(line)
+        if result.get("failed") and result.get("code") != report.DIRECTORY:
+            # ansible has printed the cause with the task that failed, and the table has it
+            result["msg"] = f"failed{' with ' if result['code'] else ''}{result['code']}: the closing table says why."
+            result["hint"] = ""
         if result.get("path"):
             display.display(f"report: {result['path']}")
         return result

@@ -1,7 +1,8 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Action of target_info: adds what only the controller knows, which hosts there are and whose clusters they name."""
+"""Action of target_info: adds what only the controller knows: the host's variables, which hosts there are and whose
+clusters they name."""
 
 from __future__ import annotations
 
@@ -12,9 +13,9 @@ from typing import Any
 from ansible import constants as C
 from ansible.errors import AnsibleError
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _kubeconfig
+from ansible_collections.inferops.dynamo.plugins.module_utils import _inventory, _kubeconfig
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._run import plain
+from ansible_collections.inferops.dynamo.plugins.module_utils._run import hide, plain
 from ansible_collections.inferops.dynamo.plugins.modules import target_info
 from ansible_collections.inferops.dynamo.plugins.plugin_utils._action import DualAction, display
 
@@ -35,7 +36,11 @@ class ActionModule(DualAction):
         return result
 
     def add_params(self, params: dict[str, Any], task_vars: dict[str, Any]) -> None:
-        """Refuse what the inventory leaves open; :raises DynamoError: INVENTORY_EMPTY, CLUSTER_UNSET, SAME_CLUSTER."""
+        """Refuse what the inventory leaves open or says wrongly.
+
+        :raises DynamoError: BAD_OPTION, INVENTORY_EMPTY, CLUSTER_UNSET, SAME_CLUSTER.
+        """
+        self._check_variables(task_vars)
         host = str(task_vars["inventory_hostname"])
         inventory = [str(name) for name in task_vars["groups"]["all"]]
         params["implicit"] = host not in inventory
@@ -60,6 +65,23 @@ class ActionModule(DualAction):
         twins = self._twins(play, task_vars)
         if twins:
             raise DynamoError(twins, "SAME_CLUSTER", "One host is one namespace of one cluster.")
+
+    def _check_variables(self, task_vars: dict[str, Any]) -> None:
+        _inventory.mistyped(name for name in task_vars if name.startswith("dynamo_"))
+        for name in _inventory.VARIABLES:
+            if name not in task_vars:
+                continue
+            try:
+                value = plain(self._templar.template(task_vars[name]))
+            except AnsibleError as error:
+                # default() in the roles would take it for a variable that isn't set
+                reason = " ".join(str(getattr(error, "message", "") or error).split())
+                if name in _inventory.SECRETS and "undefined" not in reason:
+                    reason = type(error).__name__  # its words may hold the value
+                raise DynamoError(f"{name} can't be evaluated: {reason}", "BAD_OPTION") from error
+            if name == "dynamo_hf_token" and isinstance(value, str):
+                hide(value)
+            _inventory.check(name, value)
 
     def _twins(self, play: list[str], task_vars: dict[str, Any]) -> str:
         """Which two hosts of the play name the same cluster and namespace. Found once for all hosts of the task."""

@@ -79,6 +79,23 @@ def demands(manifest: Mapping[str, Any]) -> list[Demand]:
     return sorted(found, key=lambda d: (d.requests.get(GPU, 0), d.requests.get("memory", 0)), reverse=True)
 
 
+def job(wanted: Mapping[str, Any], resources: Mapping[str, Any]) -> Demand:
+    """The one pod of the download Job of a release."""
+    spec = {
+        "containers": [{"resources": resources}],
+        "nodeSelector": wanted.get("node_selector") or {},
+        "tolerations": wanted.get("tolerations") or [],
+    }
+    return Demand(f"download Job {wanted['name']}", spec, pod_requests(spec), 1)
+
+
+def job_pod(pod: Mapping[str, Any], namespace: str, name: str) -> bool:
+    """Is this a pod of the Job `name` in `namespace`?"""
+    meta = pod["metadata"]
+    labels = meta.get("labels") or {}
+    return meta.get("namespace") == namespace and labels.get("batch.kubernetes.io/job-name") == name
+
+
 def _expression(rule: Mapping[str, Any], values: Mapping[str, str]) -> bool:
     key, operator, wanted = rule["key"], rule["operator"], rule.get("values") or []
     if operator in ("NotIn", "DoesNotExist"):

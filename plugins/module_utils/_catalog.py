@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,15 +16,75 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._derive import GPU_NAME, claim_of, derive
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    CONTAINER,
+    GRAPH,
+    METADATA,
+    SUPPORT,
     Manifest,
     check_component,
     graph,
+    without_nulls,
     workers_of,
+)
+from ansible_collections.inferops.dynamo.plugins.module_utils._options import NAME, QUANTITY
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import (
+    AMOUNT,
+    ANYTHING,
+    COUNT,
+    FLAG,
+    NUMBER,
+    TEXT,
+    problem,
 )
 
 MANIFESTS = "deploy.yaml"
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 SUPPORTING = {"ConfigMap": "v1", "ComputeDomain": "resource.nvidia.com/v1beta1"}
+_NAME = (NAME, "a Kubernetes name")
+# What model.yml, recipe.yml and dynamo_recipe may say.
+META: dict[str, Any] = {
+    "gpu": TEXT,
+    "gpu_products": [TEXT],
+    "framework": TEXT,
+    "topology": TEXT,
+    "served_model": TEXT,
+    "context_length": COUNT,
+    "repositories": [
+        {
+            "id!": (re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?"), "a repository of the hub, owner/name"),
+            "commit": (re.compile(r"([0-9a-f]{40})?"), "a commit of 40 hexadecimal digits"),
+            "layout": ("folder", "hub"),
+            "files": COUNT,
+            "bytes": NUMBER,
+            "gated": FLAG,
+            "path": (re.compile(r"/\S+"), "an absolute path"),
+        }
+    ],
+    "job": {"name": _NAME, "deadline": COUNT},
+    "claim": {"name": _NAME, "size": (QUANTITY, "a size above zero, such as 500Gi")},
+    "smoke": {"images": FLAG, "requests": [{"name!": TEXT, "body!": {"...": ANYTHING}}]},
+    "timeouts": {"ready": COUNT},
+    "worker_liveness": {"...": ANYTHING},
+    "health_check": FLAG,
+    "provenance": {"...": TEXT},
+    "notes": [TEXT],
+}
+# What is read of the documents of a vendor's model-cache directory.
+BESIDE: dict[str, Any] = {
+    "Job": {
+        "metadata!": METADATA,
+        "spec!": {
+            "template!": {"spec!": {"containers!": [CONTAINER], "...": ANYTHING}, "...": ANYTHING},
+            "...": ANYTHING,
+        },
+        "...": ANYTHING,
+    },
+    "PersistentVolumeClaim": {
+        "metadata!": METADATA,
+        "spec!": {"resources!": {"requests!": {"storage!": AMOUNT, "...": ANYTHING}, "...": ANYTHING}, "...": ANYTHING},
+        "...": ANYTHING,
+    },
+}
 
 
 @dataclass
@@ -137,8 +198,12 @@ def read(target: str, catalog: Mapping[str, str], overrides: Mapping[str, Any] |
     root = directory[: -len(target)]
     model = _metadata(os.path.join(root, target.split("/")[0], "model.yml"))
     recipe = _metadata(os.path.join(directory, "recipe.yml"))
+    wrong = problem(overrides or {}, META, "dynamo_recipe")
+    if wrong:
+        raise DynamoError(f"{wrong}.", "BAD_OPTION")
     notes: list[str] = list(recipe.get("notes") or [])
-    own = {**model, **recipe, "provenance": {**model.get("provenance", {}), **recipe.get("provenance", {})}}
+    origins = {**(model.get("provenance") or {}), **(recipe.get("provenance") or {})}
+    own = {**model, **recipe, "provenance": origins}
     derived: dict[str, Any] = {}
     if not recipe:
         derived, found = derive(manifests, target, _beside(os.path.join(root, target.split("/")[0])))
@@ -178,10 +243,12 @@ def _beside(model: str) -> list[Any]:
     for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
         if name.endswith((".yaml", ".yml")):
             try:
-                found += load_yaml(os.path.join(directory, name))
+                found += [without_nulls(document) for document in load_yaml(os.path.join(directory, name))]
             except DynamoError:
                 continue
-    return found
+    return [
+        d for d in found if isinstance(d, dict) and not problem(d, BESIDE.get(str(d.get("kind")), {"...": ANYTHING}))
+    ]
 
 
 def _metadata(path: str) -> dict[str, Any]:
@@ -190,6 +257,9 @@ def _metadata(path: str) -> dict[str, Any]:
     documents = load_yaml(path)
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise DynamoError(f"{path}: must be one dictionary", "RECIPE")
+    wrong = problem(documents[0], META)
+    if wrong:
+        raise DynamoError(f"{path}: {wrong}", "RECIPE")
     return documents[0]
 
 
@@ -204,12 +274,10 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
 
     graphs, support = [], []
     for document in documents:
-        if (
-            not isinstance(document, dict)
-            or not isinstance(document.get("metadata"), dict)
-            or not document["metadata"].get("name")
-        ):
+        metadata = document.get("metadata") if isinstance(document, dict) else None
+        if not isinstance(metadata, dict) or not metadata.get("name"):
             raise wrong("a document is not a Kubernetes object with a name")
+        document = without_nulls(document)
         kind, version = document.get("kind"), document.get("apiVersion")
         if kind == "DynamoGraphDeployment":
             if version != "nvidia.com/v1beta1":
@@ -217,15 +285,18 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
                     f"{version} is not supported: only nvidia.com/v1beta1 names its components and pod templates"
                 )
             graphs.append(document)
-        elif kind in SUPPORTING and version == SUPPORTING[kind]:
+        elif isinstance(kind, str) and kind in SUPPORTING and version == SUPPORTING[kind]:
             support.append(document)
         else:
             raise wrong(
                 f"{kind} {version} has no place in a portable recipe; it holds ConfigMap, ComputeDomain and one graph"
             )
+        odd = problem(document, SUPPORT.get(kind, GRAPH), null=False)
+        if odd:
+            raise wrong(f"{kind} {metadata['name']}: {odd}")
     if len(graphs) != 1:
         raise wrong(f"holds {len(graphs)} DynamoGraphDeployments, must be one")
-    components = (graphs[0].get("spec") or {}).get("components")
+    components = graphs[0]["spec"].get("components")
     if not isinstance(components, list) or not components:
         raise wrong("spec.components must be a list with at least one component")
     for component in components:

@@ -154,7 +154,7 @@ def _network(facts: Mapping[str, Any]) -> dict[str, Any]:
         }
         for item in roce["networks"]:
             for suffix in ("", ".IP"):
-                devices[f"networking.gke.io.networks/{item['network']}{suffix}"] = str(roce["count"])
+                devices[f"networking.gke.io.networks/{item['network']}{suffix}"] = str(roce.get("count", 1))
     main: dict[str, Any] = {"name": "main", "env": [{"name": name, "value": value} for name, value in env.items()]}
     pod: dict[str, Any] = {"spec": {"containers": [main]}}
     if devices:

@@ -280,9 +280,8 @@ def compute_domain(live: Object | None, wanted: Object, served: bool, classes: I
     )
 
 
-def capacity(placement: Placement) -> Finding:
+def capacity(placement: Placement, hint: str = "free GPUs, or correct dynamo_binding.placement") -> Finding:
     if placement.missing:
-        hint = "free GPUs, or correct dynamo_binding.placement"
         return finding("FAIL", "CAPACITY", "; ".join(placement.missing.values()), hint)
     places = (
         f"{name} on " + ", ".join(f"{node} ({n})" if n > 1 else node for node, n in sorted(Counter(nodes).items()))

@@ -11,6 +11,18 @@ from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import ANYTHING, TEXT, problem
+
+# What is used of it; what is wrong elsewhere the client says.
+SHAPE: dict[str, Any] = {
+    "contexts": [
+        {"name!": TEXT, "context": {"cluster": TEXT, "user": TEXT, "namespace": TEXT, "...": ANYTHING}, "...": ANYTHING}
+    ],
+    "clusters": [{"name!": TEXT, "cluster": {"server": TEXT, "...": ANYTHING}, "...": ANYTHING}],
+    "users": [{"name!": TEXT, "user": {"...": ANYTHING}, "...": ANYTHING}],
+    "current-context": TEXT,
+    "...": ANYTHING,
+}
 
 
 def load(kubeconfig: Any, variable: str) -> dict[str, Any]:
@@ -20,31 +32,46 @@ def load(kubeconfig: Any, variable: str) -> dict[str, Any]:
     :raises DynamoError: NO_CLUSTER.
     """
     if isinstance(kubeconfig, Mapping):
-        return dict(kubeconfig)
+        return _checked(kubeconfig, variable)
     paths = [os.path.expanduser(path) for path in str(kubeconfig).split(os.pathsep) if path]
     merged: dict[str, Any] = {"contexts": [], "clusters": []}
     present = [path for path in paths if os.path.isfile(path)]
     if not present:
-        raise DynamoError(
-            f"{variable}: there is no kubeconfig {os.pathsep.join(paths)}.", "NO_CLUSTER", "Nothing was changed."
+        what = "is a directory" if any(os.path.isdir(path) for path in paths) else ""
+        text = (
+            f"{os.pathsep.join(paths)} {what}, no kubeconfig"
+            if what
+            else f"there is no kubeconfig {os.pathsep.join(paths)}"
         )
+        raise DynamoError(f"{variable}: {text}.", "NO_CLUSTER", "Nothing was changed.")
     for path in present:
         try:
             with open(path, encoding="utf-8") as stream:
                 documents = _yaml.load_all(stream)
         except (OSError, UnicodeDecodeError, _yaml.NotYaml) as error:
             # the error of a YAML parser quotes the file, which holds credentials
-            raise DynamoError(
-                f"{variable}: {path} is not readable as a kubeconfig ({type(error).__name__}).", "NO_CLUSTER"
-            ) from None
+            why = f"line {error.line} is not YAML" if isinstance(error, _yaml.NotYaml) else type(error).__name__
+            raise DynamoError(f"{variable}: {path} is not readable as a kubeconfig: {why}.", "NO_CLUSTER") from None
         part = documents[0] if len(documents) == 1 else None
-        if not isinstance(part, dict):
-            raise DynamoError(f"{variable}: {path} is not a kubeconfig.", "NO_CLUSTER")
+        if part is None:
+            what = "holds several documents" if documents else "is empty"
+            raise DynamoError(f"{variable}: {path} {what}; it must be one kubeconfig.", "NO_CLUSTER")
+        part = _checked(part, f"{variable}: {path}")
         for key in ("contexts", "clusters"):
             merged[key] += part.get(key) or []
         merged.setdefault("current-context", part.get("current-context"))
         merged["current-context"] = merged["current-context"] or part.get("current-context")
     return merged
+
+
+def _checked(config: Any, what: str) -> dict[str, Any]:
+    wrong = problem(config, SHAPE)
+    if wrong:
+        raise DynamoError(f"{what} is not a kubeconfig: {wrong}.", "NO_CLUSTER")
+    if not config.get("contexts"):
+        keys = ", ".join(sorted(config)) or "nothing"
+        raise DynamoError(f"{what} is not a kubeconfig: it has no contexts, only {keys}.", "NO_CLUSTER")
+    return dict(config)
 
 
 def cluster_of(config: Mapping[str, Any], context: str | None, variable: str) -> dict[str, str]:
@@ -66,7 +93,9 @@ def cluster_of(config: Mapping[str, Any], context: str | None, variable: str) ->
     clusters = {item.get("name"): item.get("cluster") or {} for item in config.get("clusters") or []}
     server = str(clusters.get(chosen.get("cluster"), {}).get("server") or "").rstrip("/")
     if not server:
-        raise DynamoError(f"context {wanted} names no cluster with a server.", "NO_CLUSTER", f"There is: {names}.")
+        raise DynamoError(
+            f"{variable}: context {wanted} names no cluster with a server.", "NO_CLUSTER", f"There is: {names}."
+        )
     return {"context": wanted, "server": server, "namespace": str(chosen.get("namespace") or "")}
 
 

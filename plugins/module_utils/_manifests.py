@@ -11,10 +11,92 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils._rules import (
+    AFFINITY,
+    ANNOTATIONS,
+    KEY,
+    LABELS,
+    TOLERATION,
+)
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import (
+    AMOUNT,
+    ANYTHING,
+    COUNT,
+    DEVICES,
+    FLAG,
+    TEXT,
+    problem,
+)
+
 Manifest = dict[str, Any]
 WORKER_TYPES = ("worker", "prefill", "decode")
 GPU = "nvidia.com/gpu"
 HEX40 = re.compile(r"[0-9a-f]{40}\Z")
+
+# What the code takes for granted of a manifest; the API knows the rest.
+_TEXTS: dict[str, Any] = {"...": TEXT}
+_OPEN: dict[str, Any] = {"...": ANYTHING}
+METADATA: dict[str, Any] = {"name!": TEXT, "labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}
+_PROBE: dict[str, Any] = dict.fromkeys(("failureThreshold", "periodSeconds", "initialDelaySeconds"), COUNT) | _OPEN
+_AMOUNTS: dict[str, Any] = {"...keys": KEY, GPU: DEVICES, "...": AMOUNT}
+_SOURCES = ("configMapKeyRef", "secretKeyRef", "fieldRef", "resourceFieldRef")
+_ENV = [{"name!": TEXT, "value": TEXT, "valueFrom": {key: _TEXTS | {"optional": FLAG} for key in _SOURCES} | _OPEN}]
+RESOURCES: dict[str, Any] = {"requests": _AMOUNTS, "limits": _AMOUNTS, "claims": [_OPEN], **_OPEN}
+CONTAINER: dict[str, Any] = {
+    "name!": TEXT,
+    "image!": TEXT,
+    "command": [TEXT],
+    "args": [TEXT],
+    "env": _ENV,
+    "envFrom": [dict.fromkeys(("configMapRef", "secretRef"), _OPEN) | _OPEN],
+    "volumeMounts": [{"name!": TEXT, "mountPath!": TEXT, **_OPEN}],
+    "resources": RESOURCES,
+    "startupProbe": _PROBE,
+    "livenessProbe": _PROBE,
+    "readinessProbe": _PROBE,
+    "securityContext": _OPEN,
+    **_OPEN,
+}
+_VOLUME: dict[str, Any] = {
+    "name!": TEXT,
+    "persistentVolumeClaim": {"claimName!": TEXT, **_OPEN},
+    "configMap": _OPEN,
+    "projected": {"sources": [_OPEN], **_OPEN},
+    **_OPEN,
+}
+POD: dict[str, Any] = {
+    "containers!": [CONTAINER],
+    "initContainers": [CONTAINER],
+    "volumes": [_VOLUME],
+    "imagePullSecrets": [{"name!": TEXT}],
+    "resourceClaims": [{"name!": TEXT, "resourceClaimTemplateName": TEXT, **_OPEN}],
+    "nodeSelector": LABELS,
+    "tolerations": [TOLERATION],
+    "affinity": AFFINITY,
+    "overhead": _AMOUNTS,
+    **_OPEN,
+}
+COMPONENT: dict[str, Any] = {
+    "name!": TEXT,
+    "type": TEXT,
+    "replicas": COUNT,
+    "multinode": {"nodeCount": COUNT, **_OPEN},
+    "podTemplate!": {"metadata": {"labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}, "spec!": POD, **_OPEN},
+    **_OPEN,
+}
+GRAPH: dict[str, Any] = {
+    "metadata!": METADATA,
+    "spec!": {"annotations": ANNOTATIONS, "labels": LABELS, "backendFramework": TEXT, "env": _ENV, **_OPEN},
+    **_OPEN,
+}
+SUPPORT: dict[str, Any] = {
+    "ConfigMap": {"metadata!": METADATA, "data": _TEXTS, "binaryData": _TEXTS, **_OPEN},
+    "ComputeDomain": {
+        "metadata!": METADATA,
+        "spec!": {"channel!": {"resourceClaimTemplate!": {"name!": TEXT, **_OPEN}, **_OPEN}, **_OPEN},
+        **_OPEN,
+    },
+}
 
 
 def placeholder(repository: str) -> str:
@@ -51,17 +133,20 @@ def check_component(component: Any, wrong: Callable[[str], Exception]) -> None:
     name = component.get("name") if isinstance(component, dict) else None
     if not isinstance(name, str):
         raise wrong("a component has no name")
-    containers = ((component.get("podTemplate") or {}).get("spec") or {}).get("containers") or []
-    main = [container for container in containers if isinstance(container, dict) and container.get("name") == "main"]
-    if len(main) != 1 or not isinstance(main[0].get("image"), str):
+    found = problem(component, COMPONENT, null=False)
+    if found:
+        raise wrong(f"component {name}: {found}")
+    containers = component["podTemplate"]["spec"]["containers"]
+    main = [container for container in containers if container["name"] == "main"]
+    if len(main) != 1:
         raise wrong(f"component {name} needs one container main with an image")
-    for item in [*(main[0].get("command") or []), *(main[0].get("args") or [])]:
-        if not isinstance(item, str):
-            raise wrong(f"component {name}: argument {item!r} is not a text; quote it")
-    for entry in main[0].get("env") or []:
-        for key in ("name", "value"):
-            if not isinstance(entry.get(key, ""), str):
-                raise wrong(f"component {name}: {key} {entry[key]!r} of a variable is not a text; quote it")
+
+
+def without_nulls(value: Any) -> Any:
+    """A copy in which what is null is absent, as the API takes it."""
+    if isinstance(value, Mapping):
+        return {key: without_nulls(item) for key, item in value.items() if item is not None}
+    return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
 def map_text(value: Any, change: Callable[[str], str]) -> Any:

@@ -9,13 +9,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils import _rules, _shape
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 # Kubernetes' own limits: a name of a namespace or label value has 63 characters, keys of a Secret 253.
 NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,61}[a-z0-9])?")
 LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
-QUANTITY = re.compile(r"(?!0+(\.0*)?\D*$)(\d+(\.\d*)?|\.\d+)(m|k|M|G|T|P|E|[KMGTPE]i|[eE][-+]?\d+)?")
+QUANTITY = re.compile(rf"(?!0+(\.0*)?\D*$){_shape.QUANTITY.pattern}")
 
 _NAME_RULE = "a Kubernetes name: up to 63 lower-case letters, digits, - and ."
 _RULES = {
@@ -35,6 +36,11 @@ def check(options: Mapping[str, Any]) -> None:
         value = options.get(option)
         if value and not pattern.fullmatch(str(value)):
             raise DynamoError(f"{variable} is {str(value)!r}; it must be {allowed}.", "BAD_OPTION")
+    size = str(options.get("cache_size") or "1Gi")
+    if _rules.quantity(size) < 2**20:
+        raise DynamoError(
+            f"dynamo_cache_size is {size!r}, that many bytes; give it a unit, such as 500Gi.", "BAD_OPTION"
+        )
     timeout = options.get("ready_timeout") or 0
     if timeout < 0:
         raise DynamoError(f"dynamo_ready_timeout is {timeout}; it must be at least 1 second.", "BAD_OPTION")

@@ -10,16 +10,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _patch
+from ansible_collections.inferops.dynamo.plugins.module_utils import _patch, _rules
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import (
     BY_COMPONENT,
     environment,
+    fits,
     refuse,
     text,
     texts,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._facts import place_compile_cache, selected
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    GRAPH,
     WORKER_TYPES,
     Manifest,
     check_component,
@@ -28,6 +30,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     workers_of,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._options import QUANTITY
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import ANYTHING, problem
 
 Setter = Callable[[dict[str, Any], Any, str], None]
 
@@ -54,6 +57,10 @@ def override(dgd: Manifest, binding: Mapping[str, Any]) -> None:
         _patch_one(dgd, entry, f"patches[{index}]")
     for component in components:
         _check_resources(component["name"], main_container(component))
+        _whole(component.get("replicas", 1), f"replicas.{component['name']}", _least(component))
+    for name, container in _containers(components):
+        if not _rules.IMAGE[0].fullmatch(container.get("image", "")):
+            raise refuse(f"image.{name}", f"{container.get('image')!r} of container {container['name']} is no image")
 
 
 def _by_component(components: list[dict[str, Any]], binding: Mapping[str, Any], key: str) -> None:
@@ -88,6 +95,7 @@ def _set_resources(component: dict[str, Any], value: Any, path: str) -> None:
         if not isinstance(amounts, Mapping):
             raise refuse(f"{path}.{kind}", "must be a dictionary of resource names and amounts")
         merged = {**resources.get(kind, {}), **amounts}
+        fits(amounts, {"...keys": _rules.KEY, "...": ANYTHING}, f"{path}.{kind}")
         resources[kind] = {
             name: _amount(str(name), amount, f"{path}.{kind}.{name}")
             for name, amount in merged.items()
@@ -106,7 +114,12 @@ def _amount(resource: str, value: Any, path: str) -> str:
 
 
 def _set_replicas(component: dict[str, Any], value: Any, path: str) -> None:
-    component["replicas"] = _whole(value, path)
+    component["replicas"] = _whole(value, path, _least(component))
+
+
+def _least(component: Mapping[str, Any]) -> int:
+    """Without frontend or workers nothing answers: teardown removes a release, 0 doesn't."""
+    return 1 if component.get("type") in (*WORKER_TYPES, "frontend") else 0
 
 
 def _set_grace(component: dict[str, Any], value: Any, path: str) -> None:
@@ -130,7 +143,9 @@ def _set_startup_failures(component: dict[str, Any], value: Any, path: str) -> N
 
 
 def _set_image(component: dict[str, Any], value: Any, path: str) -> None:
-    main_container(component)["image"] = text(value, path)
+    image = text(value, path)
+    fits(image, _rules.IMAGE, path)
+    main_container(component)["image"] = image
 
 
 def _set_image_tag(component: dict[str, Any], value: Any, path: str) -> None:
@@ -147,11 +162,11 @@ def _set_shared_memory(component: dict[str, Any], value: Any, path: str) -> None
 
 
 def _set_pod_annotations(component: dict[str, Any], value: Any, path: str) -> None:
-    _metadata(component, "annotations").update(texts(value, path))
+    _metadata(component, "annotations").update(texts(value, path, _rules.ANNOTATIONS))
 
 
 def _set_pod_labels(component: dict[str, Any], value: Any, path: str) -> None:
-    _metadata(component, "labels").update(texts(value, path))
+    _metadata(component, "labels").update(texts(value, path, _rules.LABELS))
 
 
 def _metadata(component: dict[str, Any], key: str) -> dict[str, Any]:
@@ -194,17 +209,23 @@ def _patch_one(dgd: Manifest, entry: Mapping[str, Any], path: str) -> None:
     components = dgd["spec"].get("components") or []
     if [(c.get("name"), c.get("type")) for c in components if isinstance(c, dict)] != before:
         raise refuse(path, "a patch may not add, remove, rename or move components")
+    wrong = problem(dgd, GRAPH, null=False)
+    if wrong:
+        raise refuse(path, wrong)
     for component in components:
-        check_component(component, lambda problem: refuse(path, problem))
+        check_component(component, lambda found: refuse(path, found))
 
 
 def _check_resources(component: str, container: dict[str, Any]) -> None:
-    """Extended resources (a name with a slash) need request = limit; the API says so only at the pod."""
+    """Extended resources (a name with a slash) need request = limit, others no more; the API says so at the pod."""
     resources = container.get("resources", {})
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
-    for name in sorted({key for key in {**requests, **limits} if "/" in key}):
-        if name in requests and requests[name] != limits.get(name):
-            raise refuse(
-                f"resources.{component}",
-                f"{name} has request {requests[name]} and limit {limits.get(name, 'none')}; they must be equal",
-            )
+    for name in sorted({*requests, *limits}):
+        asked, limit = requests.get(name), limits.get(name)
+        if "/" in name and asked is not None and asked != limit:
+            wrong = f"has request {asked} and limit {'none' if limit is None else limit}; they must be equal"
+        elif None not in (asked, limit) and _rules.quantity(str(asked)) > _rules.quantity(str(limit)):
+            wrong = f"has request {asked} and limit {limit}; a request may not be above its limit"
+        else:
+            continue
+        raise refuse(f"resources.{component}", f"{name} {wrong}")

@@ -61,6 +61,8 @@ class _Preflight:
         self.config_maps: list[dict[str, Any]] = []
         self.records: list[_history.Record] = []
         self.domain_uid: str | None = None
+        self.nodes: list[dict[str, Any]] | None = None
+        self.pods: list[dict[str, Any]] | None = None
 
     def readable(self, call: Callable[[], T], otherwise: T) -> T:
         """What `call` reads, or `otherwise` and a finding when this user may not read it."""
@@ -85,9 +87,11 @@ class _Preflight:
         self.findings.append(_findings.cluster_uid(uid, self.params["cluster_uid"], where))
         if self.findings[-1]["level"] != "FAIL":
             self.look_at_namespace()
-            self.look_at_models()
-            self.look_at_domain()
-            self.look_at_deployment()
+            if not any(item["code"] == "NAMESPACE_TERMINATING" for item in self.findings):  # it explains all others
+                self.look_at_models()
+                self.look_at_domain()
+                self.look_at_deployment()
+                self.look_at_job()
             self.plan["steps"], self.plan["reasons"] = _plan.steps(self.reasons)
         return {"context": self.cluster.context, "server": self.cluster.server, "uid": uid}
 
@@ -282,13 +286,34 @@ class _Preflight:
         self.findings.append(_findings.operator(stored, problem, self.name))
         return stored
 
-    def look_at_nodes(self, wanted: dict[str, Any], change: _plan.Rollout) -> None:
-        nodes = self.listed("v1", "Node")
-        running = "status.phase!=Succeeded,status.phase!=Failed"
-        nothing: list[dict[str, Any]] | None = None
-        pods = self.readable(lambda: self.cluster.list("v1", "Pod", field_selector=running), nothing) if nodes else None
+    def read_nodes(self) -> tuple[list[dict[str, Any]], list[dict[str, Any]] | None]:
+        """Nodes and the pods that hold resources on them, read once; no pods, and a finding, where that is refused."""
+        if self.nodes is None:
+            self.nodes = self.listed("v1", "Node")
+            running = "status.phase!=Succeeded,status.phase!=Failed"
+            if self.nodes:
+                self.pods = self.readable(lambda: self.cluster.list("v1", "Pod", field_selector=running), None)
+            if self.pods is None:
+                self.findings.append(finding("UNKNOWN", "CAPACITY", "nodes and pods of the cluster can't be read"))
+        return self.nodes, self.pods
+
+    def look_at_job(self) -> None:
+        """A place for the download Job, if it will run: beside what runs now, since it ends before workers start."""
+        if not self.reasons["model_cache"]:
+            return
+        nodes, pods = self.read_nodes()
         if pods is None:
-            self.findings.append(finding("UNKNOWN", "CAPACITY", "nodes and pods of the cluster can't be read"))
+            return
+        demand = _capacity.job(self.release["job"], self.params["job_resources"])
+        own = self.release["job"]["name"]
+        others = [pod for pod in pods if not _capacity.job_pod(pod, self.namespace, own)]
+        placement = _capacity.place([demand], nodes, others)
+        if placement.missing:
+            self.findings.append(_findings.capacity(placement, "free resources, or correct dynamo_binding.job"))
+
+    def look_at_nodes(self, wanted: dict[str, Any], change: _plan.Rollout) -> None:
+        nodes, pods = self.read_nodes()
+        if pods is None:
             return
         demands = _capacity.demands(wanted)
         blocked = {}

@@ -11,9 +11,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _options
+from ansible_collections.inferops.dynamo.plugins.module_utils import _options, _rules
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
-from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise, secret_problem
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import (
+    ENV_NAME,
+    NAME,
+    fits,
+    normalise,
+    secret_problem,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Recipe
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -25,6 +31,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     placeholder,
     workers_of,
 )
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import problem
 
 JOB_NAME = 48  # characters; -<commit8> and -verify follow, and a pod needs six more
 
@@ -41,7 +48,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
     # A binding of another kind of cluster may name what this target doesn't have; nothing will be applied there.
     binding = normalise({} if reason else options.get("binding") or {})
     if options.get("release_name") and not reason:
-        binding = normalise({**binding, "name": options["release_name"]})
+        fits(options["release_name"], NAME, "dynamo_release_name")
+        binding["name"] = options["release_name"]
     claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
     mount = _mount(recipe.manifests, claim_of_recipe)
     paths = commits_of(None if reason else options.get("model_path"), [r["id"] for r in meta["repositories"]], "path")
@@ -236,16 +244,21 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any],
         if isinstance(value, bool) or not isinstance(value, (str, int, float)):
             raise DynamoError(f"dynamo_download_env.{name}: must be a text; quote it", "BINDING")
         env[str(name)] = str(value)
-        problem = secret_problem(str(name), env[str(name)])
-        if problem:
-            raise DynamoError(f"dynamo_download_env.{name}: {problem}", "BINDING")
+        wrong = secret_problem(str(name), env[str(name)])
+        wrong = wrong or ("" if ENV_NAME.match(str(name)) else "is no variable name")
+        if wrong:
+            raise DynamoError(f"dynamo_download_env.{name}: {wrong}", "BINDING")
+    image = options.get("download_image") or main_container(workers_of(dgd)[0])["image"]
+    wrong = problem(image, _rules.IMAGE, "dynamo_download_image")
+    if wrong:
+        raise DynamoError(f"{wrong}.", "BAD_OPTION")
     slug = re.sub(r"[^a-z0-9]+", "-", recipe.target.split("/")[0].lower()).strip("-")
     where = binding.get("job") or {}
     base = str(job.get("name") or f"{slug[:33].rstrip('-')}-model-download")[:JOB_NAME].rstrip("-")
     return {
         "name": base,
         "base": base,
-        "image": options.get("download_image") or main_container(workers_of(dgd)[0])["image"],
+        "image": image,
         "deadline": int(job.get("deadline") or 14400),
         "env": env,
         "tolerations": where.get("tolerations") or [],

@@ -86,6 +86,13 @@ options:
         findings, and the plan has no ComputeDomain to make and nothing to remove.
     type: bool
     default: true
+  job_resources:
+    description: Requests and limits of the download Job, for which a node needs room where it will run.
+    type: dict
+    default:
+      requests:
+        cpu: 500m
+        memory: 2Gi
   adopt:
     description: Fields that C(kubectl apply) owns are taken over by the deployment, so they are no conflict.
     type: bool
@@ -146,8 +153,11 @@ from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _findings, _preflight
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC, Cluster
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._findings import finding
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import RESOURCES
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import problem
 
 ARGUMENT_SPEC: dict[str, Any] = {
     **AUTH_SPEC,
@@ -163,6 +173,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "hub_endpoint": {"type": "str"},
     "allow_gap": {"type": "bool", "default": False},
     "apply": {"type": "bool", "default": True},
+    "job_resources": {"type": "dict", "default": {"requests": {"cpu": "500m", "memory": "2Gi"}}},
     "adopt": {"type": "bool", "default": False},
 }
 
@@ -175,6 +186,9 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
         plan = {"steps": [], "reasons": {}, "findings": [reason], "namespace_exists": False, "record": {}, "prune": []}
         plan.update(workers_ready=0, gap=False, operator_version="")
         return {"release": release, "plan": plan, "findings": [reason], "cluster": {}, "started": started}
+    wrong = problem(params["job_resources"], RESOURCES, "model_cache_resources")
+    if wrong:
+        raise DynamoError(f"{wrong}.", "BAD_OPTION")
     result = _preflight.look(Cluster.connect(params), params, run)
     failures = _findings.failures(result["findings"])
     if failures and params["strict"]:

@@ -139,6 +139,9 @@ ARGUMENT_SPEC: dict[str, Any] = {
 }
 
 
+DIRECTORY = "REPORT_DIRECTORY"
+
+
 def _write(directory: str, document: dict[str, Any], stamp: str) -> str:
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
@@ -149,7 +152,7 @@ def _write(directory: str, document: dict[str, Any], stamp: str) -> str:
             stream.write("\n")
     except OSError as error:
         raise DynamoError(
-            f"the report can't be written to {directory}: {error.strerror}", "REPORT_DIRECTORY", "set dynamo_report_dir"
+            f"the report can't be written to {directory}: {error.strerror}", DIRECTORY, "set dynamo_report_dir"
         ) from error
     return path
 
@@ -163,7 +166,11 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
         result = {"table": [*_report.table(rows), _report.summary(rows)], "path": ""}
         if params["directory"] and not run.check_mode:
             document = _report.document(rows, time.strftime("%Y-%m-%dT%H:%M:%SZ", finished), run.check_mode)
-            result["path"] = _write(params["directory"], document, time.strftime("%Y%m%dT%H%M%SZ", finished))
+            try:
+                result["path"] = _write(params["directory"], document, time.strftime("%Y%m%dT%H%M%SZ", finished))
+            except DynamoError as error:
+                error.result.update(result)
+                raise
     own = next((row for row in rows if row["host"] == params["host"]), None)
     if own and own["result"] == "failed":
         raise DynamoError(own["detail"], own["code"], **result)

@@ -47,7 +47,8 @@ class DualAction(ActionBase):
         """The module's result, from this process where that is possible."""
         result: dict[str, Any] = super().run(tmp, task_vars)
         task_vars = task_vars or {}
-        args = plain(self._task.args)
+        # null in an inventory is as good as absent
+        args = {name: value for name, value in plain(self._task.args).items() if value is not None}
         host = str(task_vars.get("inventory_hostname", self._task.delegate_to or ""))
         try:
             self.add_params(args, task_vars)
@@ -97,8 +98,9 @@ class DualAction(ActionBase):
             try:
                 found.append(self._loader.get_real_file(self._find_needle("files", path), decrypt=True))
             except AnsibleError as error:
-                absent = "Could not find" in str(error)
-                message = f"the kubeconfig {path} {'does not exist' if absent else f'cannot be read: {error}'}"
+                absent = "is a directory" if os.path.isdir(os.path.expanduser(path)) else "does not exist"
+                problem = absent if "Could not find" in str(error) else f"cannot be read: {error}"
+                message = f"the kubeconfig {path} {problem}"
                 raise DynamoError(f"{message.rstrip('.')}.", "NO_CLUSTER", "Check dynamo_kubeconfig.") from error
         args["kubeconfig"] = os.pathsep.join(str(path) for path in found)
 

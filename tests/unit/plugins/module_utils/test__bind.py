@@ -92,6 +92,7 @@ def test_liveness_and_health_check() -> None:
 
 
 def test_facts_give_what_the_starter_gives() -> None:
+    near: dict[str, Any] = {"preferredDuringSchedulingIgnoredDuringExecution": []}
     manifests = bound(
         DISAGG,
         {
@@ -99,7 +100,7 @@ def test_facts_give_what_the_starter_gives() -> None:
             "scheduling": {
                 "scheduler_name": "kai",
                 "runtime_class": "nvidia",
-                "components": {"workers": {"node_selector": {"pool": "gpu"}, "affinity": {"nodeAffinity": {"x": 1}}}},
+                "components": {"workers": {"node_selector": {"pool": "gpu"}, "affinity": {"nodeAffinity": near}}},
             },
             "network": {"interface": "eth0", "rdma_resource": "rdma/ib", "rdma_count": 4},
             "placement": {"topology_key": "nvidia.com/gpu.clique"},
@@ -120,7 +121,7 @@ def test_facts_give_what_the_starter_gives() -> None:
             "KV_TRANSFER_CONFIG",
         ]
         assert main["resources"]["requests"]["rdma/ib"] == main["resources"]["limits"]["rdma/ib"] == "4"
-        assert spec["affinity"]["nodeAffinity"] == {"x": 1}
+        assert spec["affinity"]["nodeAffinity"] == near
         assert spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"] == [
             {
                 "topologyKey": "nvidia.com/gpu.clique",

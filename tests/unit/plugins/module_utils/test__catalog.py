@@ -255,7 +255,7 @@ def test_quoted_words_stay_text(tmp_path: Path) -> None:
         "containers"
     ][0]["env"][17] == {"name": "UCX_CUDA_IPC_ENABLE_MNNVL", "value": "y"}
     text = yaml.safe_dump(DEPLOYMENT).replace("name: M\n", "name: ON\n")
-    with pytest.raises(DynamoError, match="name True of a variable is not a text; quote it"):
+    with pytest.raises(DynamoError, match=r"env\[0\].name: must be a text, found true; quote it"):
         _catalog.read("own/vllm/agg-h100", write(tmp_path, text))
 
 
@@ -273,7 +273,7 @@ def test_quoted_words_stay_text(tmp_path: Path) -> None:
         ("- 1\n", "not a Kubernetes object"),
         (yaml.safe_dump({**DEPLOYMENT, "spec": {}}), "spec.components"),
         (yaml.safe_dump(DEPLOYMENT).replace("name: main", "name: sidecar"), "needs one container main"),
-        (yaml.safe_dump(DEPLOYMENT).replace("'4096'", "4096"), "argument 4096 is not a text"),
+        (yaml.safe_dump(DEPLOYMENT).replace("'4096'", "4096"), "found 4096; quote it"),
     ],
 )
 def test_unusable_recipes_end_with_one_line_and_the_file(tmp_path: Path, text: str, words: str) -> None:
@@ -282,3 +282,29 @@ def test_unusable_recipes_end_with_one_line_and_the_file(tmp_path: Path, text: s
     assert words in str(error.value)
     assert "deploy.yaml" in str(error.value)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"served_modle": "x"}, "dynamo_recipe.served_modle: no such key; there are claim, context_length, framework"),
+        ({"repositories": "a/b"}, "dynamo_recipe.repositories: must be a list, found 'a/b'."),
+        ({"repositories": [{"commit": ""}]}, "dynamo_recipe.repositories[0].id: must be there."),
+        ({"repositories": [{"id": "a/b", "layout": "flat"}]}, "layout: must be one of folder, hub, found 'flat'."),
+        ({"smoke": {"requests": [{"name": "x", "body": []}]}}, "dynamo_recipe.smoke.requests[x].body: must be a dict"),
+        ({"claim": {"size": "big"}}, "dynamo_recipe.claim.size: must be a size above zero, such as 500Gi"),
+        ({"timeouts": 5}, "dynamo_recipe.timeouts: must be a dictionary, found 5."),
+    ],
+)
+def test_metadata_of_the_inventory_is_checked(overrides: dict[str, Any], words: str) -> None:
+    with pytest.raises(DynamoError) as error:
+        _catalog.read(EIGHT[0], CATALOG, overrides)
+    assert words in str(error.value)
+    assert error.value.code == "BAD_OPTION"
+
+
+def test_metadata_of_a_file_is_checked(tmp_path: Path) -> None:
+    catalog = write(tmp_path, yaml.safe_dump(DEPLOYMENT))
+    (tmp_path / "own/vllm/agg-h100/recipe.yml").write_text("served_model: [a]\n")
+    with pytest.raises(DynamoError, match=r"recipe\.yml: served_model: must be a text, found a list$"):
+        _catalog.read("own/vllm/agg-h100", catalog)

@@ -38,7 +38,7 @@ def test_current_and_named_context() -> None:
         (config("a", "b", current="a"), "c", ["dynamo_context: there is no context c", "a, b"]),
         (config("a", current="z"), None, ["current context of dynamo_kubeconfig: there is no context z"]),
         ({}, None, ["none"]),
-        ({**config("a", current="a"), "clusters": []}, None, ["context a names no cluster"]),
+        ({**config("a", current="a"), "clusters": []}, None, ["dynamo_kubeconfig: context a names no cluster"]),
     ],
 )
 def test_no_cluster(given: dict[str, Any], context: str | None, words: list[str]) -> None:
@@ -69,3 +69,36 @@ def test_unreadable_files_are_not_quoted(tmp_path: Path, text: str) -> None:
 def test_absent_file(tmp_path: Path) -> None:
     with pytest.raises(DynamoError, match="there is no kubeconfig"):
         _kubeconfig.load(str(tmp_path / "absent"), "dynamo_kubeconfig")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{a: 1}", "is not a kubeconfig: it has no contexts, only a."),
+        ("", "is empty; it must be one kubeconfig."),
+        ("a: 1\n---\nb: 2\n", "holds several documents"),
+        ("text", "is not a kubeconfig: must be a dictionary, found 'text'."),
+        ("a: 1\nb: [", " is not YAML."),
+        ("contexts: 7", "contexts: must be a list, found 7."),
+        ("contexts: [x]", "contexts[0]: must be a dictionary, found 'x'."),
+        ("contexts: [{name: [a]}]", "contexts[0].name: must be a text, found a list."),
+        ("contexts: [{name: a, context: x}]", "contexts[a].context: must be a dictionary"),
+        ("{contexts: [{name: a}], clusters: [{name: c, cluster: {server: 7}}]}", "clusters[c].cluster.server: must be"),
+        ("{contexts: [{name: a}], current-context: [a]}", "current-context: must be a text, found a list."),
+    ],
+)
+def test_a_file_that_is_no_kubeconfig(tmp_path: Path, content: str, words: str) -> None:
+    path = tmp_path / "kubeconfig"
+    path.write_text(content, "utf-8")
+    with pytest.raises(DynamoError) as error:
+        _kubeconfig.load(str(path), "dynamo_kubeconfig")
+    assert str(error.value).startswith(f"dynamo_kubeconfig: {path} ")
+    assert words in str(error.value)
+    assert error.value.code == "NO_CLUSTER"
+
+
+def test_a_directory_and_a_dictionary_that_are_no_kubeconfig(tmp_path: Path) -> None:
+    with pytest.raises(DynamoError, match=r"dynamo_kubeconfig: \S+ is a directory, no kubeconfig"):
+        _kubeconfig.load(str(tmp_path), "dynamo_kubeconfig")
+    with pytest.raises(DynamoError, match="dynamo_kubeconfig is not a kubeconfig: it has no contexts, only a"):
+        _kubeconfig.load({"a": 1}, "dynamo_kubeconfig")

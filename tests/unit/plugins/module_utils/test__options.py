@@ -34,6 +34,7 @@ def test_what_kubernetes_takes_passes(options: dict[str, Any]) -> None:
         ({"cache_size": "lots"}, "dynamo_cache_size"),
         ({"cache_size": "-5"}, "dynamo_cache_size"),
         ({"cache_size": "0Gi"}, "dynamo_cache_size"),
+        ({"cache_size": "500"}, "dynamo_cache_size is '500', that many bytes"),
         ({"secret_name": "A B"}, "dynamo_secret_name"),
         ({"secret_key": "a/b c"}, "dynamo_secret_key"),
         ({"storage_class": "Fast"}, "dynamo_storage_class"),

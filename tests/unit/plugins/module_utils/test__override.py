@@ -71,6 +71,26 @@ def test_patches_come_last_and_by_component() -> None:
 @pytest.mark.parametrize(
     ("binding", "words"),
     [
+        ({"replicas": {"worker": 0}}, "dynamo_binding.replicas.worker: must be a whole number from 1, found 0"),
+        ({"replicas": {"all": 0}}, "dynamo_binding.replicas.all: must be a whole number from 1, found 0"),
+        ({"image": {"all": "Bad Image:::"}}, "dynamo_binding.image.all: must be an image such as registry.example.com"),
+        (
+            {"pod_labels": {"all": {"a b": "c"}}},
+            "dynamo_binding.pod_labels.all: the key 'a b' must be a Kubernetes key",
+        ),
+        ({"pod_labels": {"all": {"a": "b!"}}}, "dynamo_binding.pod_labels.all.a: must be a label value"),
+        ({"pod_annotations": {"all": {"a b": "c"}}}, "dynamo_binding.pod_annotations.all: the key 'a b' must be"),
+        ({"env": {"all": {"A": {"secretKeyRef": {"name": "x"}}}}}, "env.all.A.secretKeyRef.key: must be there"),
+        (
+            {"resources": {"worker": {"requests": {"cpu": 4}, "limits": {"cpu": "500m"}}}},
+            "resources.Worker: cpu has request 4 and limit 500m; a request may not be above its limit",
+        ),
+        ({"resources": {"worker": {"limits": {"a b": 1}}}}, "resources.worker.limits: the key 'a b' must be"),
+        ({"patches": [{"merge": {"spec": {"labels": {"a": "b c"}}}}]}, "patches[0]: spec.labels.a: must be a label"),
+        (
+            {"patches": [{"component": "Worker", "merge": {"replicas": 0}}]},
+            "dynamo_binding.replicas.Worker: must be a whole number from 1, found 0",
+        ),
         ({"image_tag": {"Worker": "a b"}}, "dynamo_binding.image_tag.Worker: 'a b' is no tag"),
         (
             {"resources": {"worker": {"requests": {"cpu": "lots"}}}},
@@ -92,14 +112,14 @@ def test_patches_come_last_and_by_component() -> None:
         ({"patches": [{"json6902": [{"op": "remove", "path": "/metadata/name"}]}]}, "begins with /spec/"),
         ({"patches": [{"component": "all", "merge": {"name": "x"}}]}, "may not add, remove, rename or move components"),
         ({"patches": [{"merge": {"spec": {"components": None}}}]}, "may not add, remove, rename or move components"),
-        ({"patches": [{"component": "all", "merge": {"podTemplate": None}}]}, "needs one container main with an image"),
+        ({"patches": [{"component": "all", "merge": {"podTemplate": None}}]}, "podTemplate: must be there"),
         (
             {"patches": [{"component": "all", "merge": {"podTemplate": {"metadata": {"a": "http://u:p@h"}}}}]},
             "patches[0].merge.podTemplate.metadata.a: holds a URL with a user name",
         ),
         (
             {"patches": [{"component": "Worker", "json6902": [TEST, {**TEST, "op": "replace", "value": 1}]}]},
-            "patches[0]: component Worker needs one container main",
+            "patches[0]: component Worker: podTemplate.spec.containers[0].name: must be a text, found 1",
         ),
     ],
 )

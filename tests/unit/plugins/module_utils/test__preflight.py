@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _hub, _preflight
+from ansible_collections.inferops.dynamo.plugins.module_utils import _findings, _hub, _preflight
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
@@ -43,7 +43,7 @@ PARAMS: dict[str, Any] = {
     "hub_endpoint": None,
 }
 PARAMS |= {"model_verify": "recorded", "model_source": "download", "model_prune": False}
-PARAMS |= {"allow_gap": False, "adopt": False, "apply": True}
+PARAMS |= {"allow_gap": False, "adopt": False, "apply": True, "job_resources": {"requests": {"memory": "2Gi"}}}
 
 
 @pytest.fixture
@@ -279,3 +279,38 @@ def test_a_claim_that_can_only_be_read(look: Any, hub: Hub) -> None:
     bare = [o for o in objects if o is not RECORD]
     assert codes(look(FakeCluster(*bare), release(), strict=False)) == ["CACHE_READ_ONLY"]
     assert codes(look(FakeCluster(*bare), release(), strict=False, model_source="populated")) == []
+
+
+def test_a_namespace_that_goes_is_the_only_cause(look: Any) -> None:
+    going = thing("Namespace", "llm", None)
+    going["metadata"]["deletionTimestamp"] = "2026-11-30T15:00:00Z"
+    cluster = FakeCluster(*BARE, going)
+    cluster.refusal = DynamoError("it is being terminated.", "FORBIDDEN")
+    result = look(cluster, release(claim={"name": "cache", "create": False}))
+    assert codes(result, "FAIL", "UNKNOWN") == ["NAMESPACE_TERMINATING"]
+    assert result["plan"]["steps"] == []
+
+
+def test_the_download_needs_its_own_place(look: Any) -> None:
+    """It ends before the workers start: what is free now counts, without them."""
+    job = {"name": "download", "env": {}, "tolerations": [], "node_selector": {"disk": "big"}}
+    assert codes(look(FakeCluster(*BARE), release(job=job))) == ["CAPACITY"]
+    result = look(FakeCluster(*CACHED), release(job=job))
+    assert codes(result) == [], "proven already: no Job runs"
+    small = node(gpus=4)
+    small["status"]["allocatable"]["memory"] = "129Gi"
+    assert codes(look(FakeCluster(*BARE[:2], small), release())) == [], "the worker and the Job needn't fit together"
+    other = thing("Pod", "x", "else", spec={"nodeName": "n1", "containers": [{"resources": {"requests": {}}}]})
+    other["spec"]["containers"][0]["resources"]["requests"] = {"memory": "511Gi"}
+    result = look(FakeCluster(*BARE, other, node("n2")), release(job={**job, "node_selector": {}}))
+    assert codes(result) == []
+    found = look(FakeCluster(*BARE, other), release(job={**job, "node_selector": {}}))["findings"]
+    texts = [_findings.text(item) for item in found if item["level"] == "FAIL"]
+    assert any("download Job download" in text and "2Gi memory" in text and "binding.job" in text for text in texts)
+
+
+def test_a_download_that_runs_is_not_counted_beside_itself(look: Any) -> None:
+    spec = {"nodeName": "n1", "containers": [{"resources": {"requests": {"memory": "511Gi"}}}]}
+    pod = thing("Pod", "download-x", labels={"batch.kubernetes.io/job-name": "download"}, spec=spec)
+    of = release(manifest={**release()["manifest"], "spec": {"components": []}})
+    assert "CAPACITY" not in codes(look(FakeCluster(*BARE, thing("Namespace", "llm", None), pod), of))

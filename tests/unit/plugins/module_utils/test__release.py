@@ -217,6 +217,12 @@ def test_release_name_and_synthetic_acceptance() -> None:
     with pytest.raises(DynamoError, match="Leave it out for this target"):
         build(SGLANG, synthetic_acceptance=True)
     assert not build(SGLANG, synthetic_acceptance=True, gpu="B200")["applicable"]
+    with pytest.raises(DynamoError, match=r"^dynamo_release_name: must be lower-case"):
+        build(SGLANG, release_name="Foo_Bar")
+    with pytest.raises(DynamoError, match=r"^dynamo_download_image: must be an image"):
+        build(SGLANG, download_image="a b")
+    with pytest.raises(DynamoError, match=r"^dynamo_download_env.A B: is no variable name"):
+        build(SGLANG, download_env={"A B": "c"})
     with pytest.raises(DynamoError, match=r"Set dynamo_release_name"):
         build(SGLANG, release_name="a" * 60)
 

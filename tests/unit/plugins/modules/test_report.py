@@ -62,8 +62,9 @@ def test_the_reporting_host_reports_before_it_fails(tmp_path: Path) -> None:
 
 def test_a_directory_that_can_not_be_written(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(DynamoError, match=r"dynamo_report_dir"):
+    with pytest.raises(DynamoError, match=r"dynamo_report_dir") as raised:
         report.run(params(tmp_path / "file", row("h1", "unchanged")), Run())
+    assert raised.value.result["table"][-1] == "1 unchanged"
 
 
 def test_secrets_are_scrubbed_in_the_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

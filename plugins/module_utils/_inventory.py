@@ -1,0 +1,137 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""PRIVATE: the variables that an inventory or a command line may set, and the kind of value that each takes. Pure.
+
+Checked by the action of target_info, which every playbook runs first. Specifications of roles would name the role's
+own variable, in several lines, and only where that role begins.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import FLAG, TEXT, found
+
+NUMBER = "a whole number"
+TEXTS = "a list of texts"
+DICTIONARY = "a dictionary"
+PATH_OR_DICTIONARY = "a path or a dictionary"
+TEXT_OR_DICTIONARY = "a text or a dictionary"
+TOKEN = "the token alone, a text without blanks and line breaks"
+# A tuple lists the texts that are allowed.
+Kind = str | tuple[str, ...]
+
+VARIABLES: dict[str, Kind] = {
+    "dynamo_kubeconfig": PATH_OR_DICTIONARY,
+    "dynamo_context": TEXT,
+    "dynamo_namespace": TEXT,
+    "dynamo_create_namespace": FLAG,
+    "dynamo_cluster_uid": TEXT,
+    "dynamo_target": TEXT,
+    "dynamo_recipe_paths": TEXTS,
+    "dynamo_recipe": DICTIONARY,
+    "dynamo_gpu": TEXT,
+    "dynamo_gpu_products": TEXTS,
+    "dynamo_binding": DICTIONARY,
+    "dynamo_kustomization": TEXT,
+    "dynamo_kustomization_roots": TEXTS,
+    "dynamo_kustomize": TEXT,
+    "dynamo_model_commit": TEXT_OR_DICTIONARY,
+    "dynamo_worker_liveness": ("recipe", "vendor"),
+    "dynamo_trtllm_health_check": FLAG,
+    "dynamo_pathway": ("component", "grove"),
+    "dynamo_release_name": TEXT,
+    "dynamo_synthetic_acceptance": FLAG,
+    "dynamo_sync_waves": FLAG,
+    "dynamo_surge_room": FLAG,
+    "dynamo_ready_timeout": NUMBER,
+    "dynamo_cache_claim": TEXT,
+    "dynamo_cache_claim_create": FLAG,
+    "dynamo_storage_class": TEXT,
+    "dynamo_cache_size": TEXT,
+    "dynamo_cache_volume": TEXT,
+    "dynamo_hf_token": TOKEN,
+    "dynamo_secret_name": TEXT,
+    "dynamo_secret_key": TEXT,
+    "dynamo_hub_endpoint": TEXT,
+    "dynamo_download_image": TEXT,
+    "dynamo_download_env": DICTIONARY,
+    "dynamo_report_dir": TEXT,
+    "target": TEXT,
+    "allow_gap": FLAG,
+    "add_target": FLAG,
+    "model_update": FLAG,
+    "deploy_adopt": FLAG,
+    "deploy_apply": FLAG,
+}
+# Patterns of hosts are read by ansible before any task runs.
+ELSEWHERE = ("dynamo_hosts",)
+SECRETS = ("dynamo_hf_token", "dynamo_kubeconfig")
+_TOKEN = re.compile(r"[!-~]*")
+
+
+def check(name: str, value: Any) -> None:
+    """DynamoError BAD_OPTION that names the variable, what was found and what is allowed. null is as good as absent."""
+    kind = VARIABLES[name]
+    if value is None or _fits(kind, value):
+        if name == "dynamo_hub_endpoint" and value:
+            _hub.check_endpoint(str(value))
+        return
+    allowed = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+    shown = found(value) if name not in SECRETS or not isinstance(value, str) else "something else (it is not shown)"
+    raise DynamoError(f"{name} is {shown}; it must be {allowed}.", "BAD_OPTION")
+
+
+def _fits(kind: Kind, value: Any) -> bool:
+    if isinstance(kind, tuple):
+        return value in kind
+    if kind == TOKEN:
+        return _scalar(value) and bool(_TOKEN.fullmatch(str(value)))
+    if kind == TEXT:
+        return _scalar(value)
+    if kind == PATH_OR_DICTIONARY:
+        return isinstance(value, (str, Mapping))
+    if kind == TEXT_OR_DICTIONARY:
+        return isinstance(value, Mapping) or _scalar(value)
+    try:
+        if kind == NUMBER:
+            return not isinstance(value, bool) and check_type_int(value) >= 0
+        if kind == FLAG:
+            check_type_bool(value)
+        elif kind == DICTIONARY:
+            check_type_dict(value)
+        else:
+            return not _number(value) and all(_scalar(item) and item != "" for item in check_type_list(value))
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float))
+
+
+def _scalar(value: Any) -> bool:
+    """A text, or a number that YAML made of one; true and false are mistakes (yes, no, on, off without quotes)."""
+    return isinstance(value, str) or (_number(value) and not isinstance(value, bool))
+
+
+def mistyped(names: Iterable[str]) -> None:
+    """DynamoError BAD_OPTION for a variable that nobody reads and that is nearly one that isn't set.
+
+    Other names may begin with dynamo_ too: inventories keep their own values in variables.
+    """
+    given = set(names)
+    unset = [name for name in VARIABLES if name not in given]
+    for name in sorted(given - VARIABLES.keys()):
+        close = difflib.get_close_matches(name, unset, 1, 0.88) if name.startswith("dynamo_") else []
+        if close and name not in ELSEWHERE:
+            raise DynamoError(f"{name} is no variable of this collection; did you mean {close[0]}?", "BAD_OPTION")

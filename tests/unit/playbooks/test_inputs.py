@@ -1,0 +1,102 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wrong input in a real run of playbook target, without a cluster: one line, which names what the user wrote.
+
+It is one run with one host for each mistake, since most of the time goes into starting ansible.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from ansible_collections.inferops.dynamo.plugins.module_utils import _run
+
+pytestmark = pytest.mark.skipif(
+    "ansible_forked" in sys.modules,
+    reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
+)
+
+COLLECTIONS = Path(_run.__file__).parents[5]
+TOKEN = "hf_" + "t0ken" * 4
+# host: variables, and the beginning of the message; None where nothing is wrong
+CASES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "nothing": ({}, None),
+    "null": ({"dynamo_cache_claim_create": None, "dynamo_recipe_paths": None, "dynamo_binding": None}, None),
+    "list": ({"dynamo_gpu": ["GB300"]}, "dynamo_gpu is a list; it must be a text."),
+    "dictionary": ({"dynamo_gpu_products": {}}, "dynamo_gpu_products is a dictionary; it must be a list of texts."),
+    "flag": ({"dynamo_surge_room": "maybe"}, "dynamo_surge_room is 'maybe'; it must be true or false."),
+    "number": ({"dynamo_ready_timeout": "soon"}, "dynamo_ready_timeout is 'soon'; it must be a whole number."),
+    "choice": ({"dynamo_pathway": "x"}, "dynamo_pathway is 'x'; it must be one of component, grove."),
+    "other-role": ({"dynamo_create_namespace": "x"}, "dynamo_create_namespace is 'x'; it must be true or false."),
+    "report": ({"dynamo_report_dir": ["x"]}, "dynamo_report_dir is a list; it must be a text."),
+    "token": ({"dynamo_hf_token": [TOKEN]}, "dynamo_hf_token is a list; it must be the token alone"),
+    "undefined": ({"dynamo_storage_class": "{{ nope }}"}, "dynamo_storage_class can't be evaluated: 'nope' is undef"),
+    "mistyped": ({"dynamo_storageclass": "x"}, "dynamo_storageclass is no variable of this collection; did you mean"),
+}
+
+
+def play(folder: Path, playbook: str, cases: dict[str, dict[str, Any]]) -> subprocess.CompletedProcess[str]:
+    """A run with the variables of each host."""
+    local = {
+        "ansible_connection": "local",
+        "ansible_python_interpreter": sys.executable,
+        "dynamo_target": "sglang-gb300",
+    }
+    hosts = {name: {"dynamo_namespace": f"x-{name}", **variables} for name, variables in cases.items()}
+    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": local}}))
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
+    environment |= {"ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
+    environment |= {"ANSIBLE_NOCOLOR": "1", "KUBECONFIG": str(folder / "no-kubeconfig"), "HOME": str(folder / "tmp")}
+    command = [
+        sys.executable,
+        "-m",
+        "ansible.cli.playbook",
+        "--forks=2",
+        "-i",
+        "hosts.yml",
+        f"inferops.dynamo.{playbook}",
+    ]
+    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
+    return subprocess.run(command, cwd=folder, env=environment, check=False, **options)
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """{host: its failure}."""
+    done = play(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
+    assert TOKEN not in done.stdout + done.stderr
+    failures = re.findall(r"^fatal: \[([^]]+)\]: FAILED! => (\{.*\})$", done.stdout, re.M)
+    assert failures, done.stdout[-2000:] + done.stderr[-2000:]
+    return {host: json.loads(result) for host, result in failures}
+
+
+@pytest.mark.parametrize("host", CASES)
+def test_one_line_names_the_variable(ran: dict[str, dict[str, Any]], host: str) -> None:
+    wanted = CASES[host][1]
+    if wanted is None:
+        assert host not in ran
+        return
+    assert ran[host]["msg"].startswith(wanted)
+    assert "\n" not in ran[host]["msg"]
+    assert ran[host]["code"] not in ("", "BUG")
+
+
+def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:
+    """Ansible's own output has it twice, and so had the task of the report."""
+    done = play(tmp_path, "deploy", {"one": {"dynamo_report_dir": ["x"]}, "two": {"dynamo_gpu": ["GB300"]}})
+    output = done.stdout + done.stderr
+    assert done.returncode != 0
+    assert output.count("dynamo_gpu is a list; it must be a text.") == 3, output
+    assert done.stdout.count("    Describe the release: dynamo_") == 2, "the table has both"
+    assert "failed with BAD_OPTION: the closing table says why." in done.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yml", "tmp"]
