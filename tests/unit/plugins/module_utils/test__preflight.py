@@ -32,7 +32,13 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._prefli
     worker_pod,
 )
 
-PARAMS = {"cluster_uid": None, "create_namespace": True, "model_update": False, "hf_token": None, "hub_endpoint": None}
+PARAMS: dict[str, Any] = {
+    "cluster_uid": None,
+    "create_namespace": True,
+    "model_update": False,
+    "hf_token": None,
+    "hub_endpoint": None,
+}
 PARAMS |= {"allow_gap": False, "adopt": False, "apply": True, "job_resources": {"requests": {"memory": "2Gi"}}}
 
 
