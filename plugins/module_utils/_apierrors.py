@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._objects import ADOPTABLE, KUBECTL
 
 CHECK_WHICH = "Check dynamo_kubeconfig and dynamo_context."
 
@@ -72,13 +73,13 @@ def conflict(
         for c in conflicts[:3]
     )
     more = f"; and {len(conflicts) - 3} more" if len(conflicts) > 3 else ""
-    return DynamoError(
-        f"{title} has fields of another manager: {shown}{more}.",
-        "CONFLICT",
-        "Take the change over into the inventory or undo it in the cluster. "
-        "If kubectl apply once wrote the object, set deploy_adopt: true.",
-        conflicts=conflicts,
-    )
+    # Equal values are no conflict: whoever set a field keeps it, and nothing has to be taken away from them.
+    hint = "Take the change over into the inventory, or set it back in the cluster to what is wanted; then run again."
+    if wanted["kind"] in ADOPTABLE:
+        others = sorted({c["manager"] for c in conflicts} - {*KUBECTL})
+        adopt = "-e deploy_adopt=true takes over what kubectl apply or create set"
+        hint += f" {adopt}, but not what {' and '.join(others)} set." if others else f" {adopt}."
+    return DynamoError(f"{title} has fields of another manager: {shown}{more}.", "CONFLICT", hint, conflicts=conflicts)
 
 
 def causes_of(error: Any) -> list[dict[str, str]]:

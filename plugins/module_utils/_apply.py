@@ -97,6 +97,8 @@ class Applier:
         """Create what is absent and configure what differs."""
         needed = _objects.namespaces(definitions) if create_namespace else []
         missing = [name for name in needed if self._lacks(name)]
+        for wanted in definitions if missing else []:
+            self._try_elsewhere(wanted, missing)
         made = [Change(_objects.namespace(n), "created", None, _objects.namespace(n)) for n in missing]
         if not self.run.check_mode:
             made = [self._write(change) for change in made]
@@ -107,6 +109,26 @@ class Applier:
         if self.run.check_mode:
             return [*made, *planned]
         return [*made, *(self._write(change) for change in planned)]
+
+    def _try_elsewhere(self, wanted: Object, missing: list[str]) -> None:
+        """Let the server look at an object whose namespace is still to be made: a refused one must not leave it behind.
+
+        It is asked in `default`, under another name; what depends on the namespace (rights, quotas) isn't told there.
+        Of a deployment preflight has done it.
+        """
+        api_version, kind, name, namespace = key_of(wanted)
+        if namespace not in missing or kind == _objects.DGD or not self.cluster.served(api_version, kind):
+            return
+        probe = {**wanted, "metadata": {**wanted["metadata"], "namespace": "default", "name": f"{name[:50]}-dry-run"}}
+        try:
+            self.cluster.apply(probe, dry_run=True)
+        except DynamoError as error:
+            if error.code != "REFUSED" or error.result.get("status") == 403:
+                return
+            message = error.message.replace(name_of(probe), name_of(wanted)).replace(f"{name[:50]}-dry-run", name)
+            raise DynamoError(
+                f"{message.rstrip('.')}.", error.code, f"{error.hint} Nothing was changed.", **error.result
+            ) from error
 
     def _lacks(self, namespace: str) -> bool:
         """Whether the Namespace is absent; who may not look may not create it either."""

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _rules
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import without_nulls
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import NAME, without_nulls
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import ANYTHING, DEVICES, FLAG, TEXT, problem
 
 _PATH = (re.compile(r"/\S*"), "an absolute path")
@@ -63,7 +63,6 @@ BY_COMPONENT = (
     "startup_failures",
     "termination_grace",
 )
-NAME = (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), "lower-case letters, digits and hyphens, starting with a letter")
 SPEC: dict[str, Any] = {
     "name": NAME,
     "labels": {"...": ANYTHING},

@@ -20,6 +20,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     GRAPH,
     METADATA,
     SUPPORT,
+    WORKER_TYPES,
     Manifest,
     check_component,
     graph,
@@ -62,9 +63,16 @@ META: dict[str, Any] = {
     ],
     "job": {"name": _NAME, "deadline": COUNT},
     "claim": {"name": _NAME, "size": (QUANTITY, "a size above zero, such as 500Gi")},
-    "smoke": {"images": FLAG, "requests": [{"name!": TEXT, "body!": {"...": ANYTHING}}]},
+    "smoke": {
+        "images": FLAG,
+        "requests": [{"name!": TEXT, "body!": {"messages!": [{"...": ANYTHING}], "...": ANYTHING}}],
+    },
     "timeouts": {"ready": COUNT},
-    "worker_liveness": {"...": ANYTHING},
+    "worker_liveness": {
+        **{key: {"...": ANYTHING} for key in ("httpGet", "exec", "tcpSocket", "grpc")},
+        **{f"{key}Seconds": COUNT for key in ("initialDelay", "period", "timeout", "terminationGracePeriod")},
+        **{f"{key}Threshold": COUNT for key in ("success", "failure")},
+    },
     "health_check": FLAG,
     "provenance": {"...": TEXT},
     "notes": [TEXT],
@@ -301,4 +309,9 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
         raise wrong("spec.components must be a list with at least one component")
     for component in components:
         check_component(component, wrong)
+    names = [component["name"].lower() for component in components]
+    if len(set(names)) != len(names):
+        raise wrong(f"two components have the same name: {', '.join(c['name'] for c in components)}")
+    if not workers_of(graphs[0]):
+        raise wrong(f"has no component of type {', '.join(WORKER_TYPES)}: nothing would hold the model")
     return [*sorted(support, key=lambda manifest: manifest["kind"] != "ConfigMap"), graphs[0]]

@@ -36,6 +36,7 @@ HEX40 = re.compile(r"[0-9a-f]{40}\Z")
 # What the code takes for granted of a manifest; the API knows the rest.
 _TEXTS: dict[str, Any] = {"...": TEXT}
 _OPEN: dict[str, Any] = {"...": ANYTHING}
+NAME = (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), "lower-case letters, digits and hyphens, starting with a letter")
 METADATA: dict[str, Any] = {"name!": TEXT, "labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}
 _PROBE: dict[str, Any] = dict.fromkeys(("failureThreshold", "periodSeconds", "initialDelaySeconds"), COUNT) | _OPEN
 _AMOUNTS: dict[str, Any] = {"...keys": KEY, GPU: DEVICES, "...": AMOUNT}
@@ -77,7 +78,10 @@ POD: dict[str, Any] = {
     **_OPEN,
 }
 COMPONENT: dict[str, Any] = {
-    "name!": TEXT,
+    "name!": (
+        re.compile(r"[A-Za-z]([-A-Za-z0-9]*[A-Za-z0-9])?"),
+        "letters, digits and hyphens, starting with a letter",
+    ),
     "type": TEXT,
     "replicas": COUNT,
     "multinode": {"nodeCount": COUNT, **_OPEN},
@@ -85,7 +89,7 @@ COMPONENT: dict[str, Any] = {
     **_OPEN,
 }
 GRAPH: dict[str, Any] = {
-    "metadata!": METADATA,
+    "metadata!": {**METADATA, "name!": NAME},
     "spec!": {"annotations": ANNOTATIONS, "labels": LABELS, "backendFramework": TEXT, "env": _ENV, **_OPEN},
     **_OPEN,
 }

@@ -35,6 +35,7 @@ STAGES = {
 }
 # Written by the API server and by controllers, never by an apply.
 SERVER_SIDE = ("creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid")
+ADOPTABLE = ("DynamoGraphDeployment", "ConfigMap")
 # Managers whose fields a user means by "what kubectl wrote": kubectl apply (client-side and server-side) and create.
 KUBECTL = ("kubectl-client-side-apply", "kubectl-create", "kubectl", "before-first-apply")
 
@@ -130,7 +131,7 @@ def refuse(wanted: Mapping[str, Any], live: Mapping[str, Any], adopt: bool = Fal
             f"Change it through {owner}, or take it out of {owner} first.",
             owner=owner,
         )
-    takeable = wanted["kind"] in ("DynamoGraphDeployment", "ConfigMap")
+    takeable = wanted["kind"] in ADOPTABLE
     if not ours(live) and (wanted["kind"] in ("Secret", "Job") or (takeable and not adopt)):
         raise DynamoError(
             f"{title} exists and was not made by inferops.dynamo (no label {MANAGED_BY}={MANAGER}).",

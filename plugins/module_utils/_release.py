@@ -15,7 +15,6 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _options, _
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import Site, bind, pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import (
     ENV_NAME,
-    NAME,
     fits,
     normalise,
     secret_problem,
@@ -24,6 +23,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._catalog import Re
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, gpus_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    NAME,
     Manifest,
     digest,
     graph,

@@ -63,6 +63,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
     }
     if failure or not alive:
         task, message = _part(failure, "task"), _part(failure, "msg") or "it left the play, see above"
+        message += _left_behind(preflight, message) if not check_mode else ""
         found.update(
             result="failed", detail=f"{task}: {message}" if task else message, code=_part(failure, "code") or ""
         )
@@ -82,6 +83,15 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
         found["result"] = "not started"
     found["detail"] = " ".join(str(found["detail"]).split())
     return found
+
+
+def _left_behind(preflight: Any, message: str) -> str:
+    """What a failed run leaves that nothing else would tell: the namespace that the first step makes."""
+    namespace = _part(preflight, "release", "namespace")
+    began = _part(preflight, "plan", "namespace_exists") is False and _part(preflight, "plan", "steps")
+    if not began or f"Namespace {namespace}" in message or "Nothing was changed" in message:
+        return ""
+    return f" (this run made the namespace {namespace}, which stays)"
 
 
 def answer(smoke: Any) -> str:

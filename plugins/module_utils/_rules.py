@@ -64,8 +64,8 @@ AFFINITY: dict[str, Any] = {
     "podAntiAffinity": _POD_AFFINITY,
 }
 _FACTORS = {"": Decimal(1), "m": Decimal("0.001")}
-_FACTORS |= {unit: Decimal(1000) ** power for power, unit in enumerate("kMGTPE", 1)}
-_FACTORS |= {f"{unit}i": Decimal(1024) ** power for power, unit in enumerate("KMGTPE", 1)}
+for _power, _unit in enumerate(("k", "M", "G", "T", "P", "E"), 1):
+    _FACTORS |= {_unit: Decimal(1000) ** _power, f"{_unit.upper()}i": Decimal(1024) ** _power}
 
 
 def toleration(given: Mapping[str, Any]) -> str:

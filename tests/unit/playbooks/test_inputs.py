@@ -41,6 +41,13 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
     "report": ({"dynamo_report_dir": ["x"]}, "dynamo_report_dir is a list; it must be a text."),
     "token": ({"dynamo_hf_token": [TOKEN]}, "dynamo_hf_token is a list; it must be the token alone"),
     "undefined": ({"dynamo_storage_class": "{{ nope }}"}, "dynamo_storage_class can't be evaluated: 'nope' is undef"),
+    "hub": ({"dynamo_hub_endpoint": "hub"}, "The address of the model hub (dynamo_hub_endpoint, or HF_ENDPOINT) is no"),
+    "recipe": ({"dynamo_recipe": {"modle": "x"}}, "dynamo_recipe.modle: no such key; there are claim, "),
+    "label": (
+        {"dynamo_binding": {"pod_labels": {"all": {"a b": "c"}}}},
+        "dynamo_binding.pod_labels.all: the key 'a b'",
+    ),
+    "replicas": ({"dynamo_binding": {"replicas": {"workers": 0}}}, "dynamo_binding.replicas.workers: must be a whole"),
     "mistyped": ({"dynamo_storageclass": "x"}, "dynamo_storageclass is no variable of this collection; did you mean"),
 }
 

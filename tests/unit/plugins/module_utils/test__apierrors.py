@@ -113,3 +113,19 @@ def test_field_value(path: str, value: Any) -> None:
         },
     }
     assert _apierrors.field_value(obj, path) == value
+
+
+@pytest.mark.parametrize(
+    ("kind", "manager", "words"),
+    [
+        ("ConfigMap", "kubectl", "takes over what kubectl apply or create set."),
+        ("DynamoGraphDeployment", "kubectl-replace", "set, but not what kubectl-replace set."),
+        ("Secret", "kubectl-replace", "then run again."),
+        ("Secret", "kubectl", "then run again."),
+    ],
+)
+def test_what_to_do_about_a_conflict_depends_on_who_owns_it(kind: str, manager: str, words: str) -> None:
+    found = [{"field": ".spec.replicas", "message": f'conflict with "{manager}" using v1'}]
+    error = _apierrors.conflict(found, {"kind": kind, "spec": {"replicas": 2}}, {"spec": {"replicas": 1}}, "X llm/x")
+    assert f"{manager} set .spec.replicas" in error.message
+    assert error.hint.endswith(words)

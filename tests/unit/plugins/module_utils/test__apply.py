@@ -155,6 +155,20 @@ def test_namespace_is_created_when_asked(tool: Tool) -> None:
     assert actions(tool.present(elsewhere, create_namespace=True)) == ["ConfigMap unchanged"]
 
 
+def test_what_is_refused_leaves_no_namespace_behind(tool: Tool) -> None:
+    elsewhere = obj("ConfigMap", "c", "new", data={})
+    path = "api/v1/namespaces/default/configmaps/c-dry-run"
+    tool.api.add(obj("Namespace", "default", None))
+    tool.api.answers["PATCH", path] = status(422, 'ConfigMap "c-dry-run" is invalid: data: Required value')
+    for check_mode in (True, False):
+        text = fails("REFUSED", tool.present, elsewhere, create_namespace=True, check_mode=check_mode)
+        assert 'ConfigMap new/c: ConfigMap "c" is invalid: data: Required value. Nothing was changed.' in text
+        assert ("Namespace", "", "new") not in tool.api.objects
+    # rights of another namespace say nothing about the new one
+    tool.api.answers["PATCH", path] = status(403, 'User "me" cannot patch resource "configmaps"')
+    assert actions(tool.present(elsewhere, create_namespace=True)) == ["Namespace created", "ConfigMap created"]
+
+
 def test_who_may_not_read_namespaces_can_still_apply(tool: Tool) -> None:
     tool.api.answers["GET", "api/v1/namespaces/llm"] = status(403, 'User "me" cannot get resource "namespaces"')
     assert actions(tool.present(config(), create_namespace=True)) == ["ConfigMap created"]

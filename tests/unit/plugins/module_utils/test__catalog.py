@@ -273,6 +273,16 @@ def test_quoted_words_stay_text(tmp_path: Path) -> None:
         ("- 1\n", "not a Kubernetes object"),
         (yaml.safe_dump({**DEPLOYMENT, "spec": {}}), "spec.components"),
         (yaml.safe_dump(DEPLOYMENT).replace("name: main", "name: sidecar"), "needs one container main"),
+        (
+            yaml.safe_dump(DEPLOYMENT).replace("type: worker", "type: planner"),
+            "has no component of type worker, prefill",
+        ),
+        (yaml.safe_dump(DEPLOYMENT).replace("name: Worker", "name: Frontend"), "two components have the same name"),
+        (
+            yaml.safe_dump(DEPLOYMENT).replace("name: Worker", "name: my worker"),
+            "component my worker: name: must be lett",
+        ),
+        (yaml.safe_dump(DEPLOYMENT).replace("name: own", "name: Own_1"), "metadata.name: must be lower-case letters"),
         (yaml.safe_dump(DEPLOYMENT).replace("'4096'", "4096"), "found 4096; quote it"),
     ],
 )
@@ -292,6 +302,8 @@ def test_unusable_recipes_end_with_one_line_and_the_file(tmp_path: Path, text: s
         ({"repositories": [{"commit": ""}]}, "dynamo_recipe.repositories[0].id: must be there."),
         ({"repositories": [{"id": "a/b", "layout": "flat"}]}, "layout: must be one of folder, hub, found 'flat'."),
         ({"smoke": {"requests": [{"name": "x", "body": []}]}}, "dynamo_recipe.smoke.requests[x].body: must be a dict"),
+        ({"smoke": {"requests": [{"name": "x", "body": {}}]}}, "requests[x].body.messages: must be there."),
+        ({"worker_liveness": {"httpget": {}}}, "dynamo_recipe.worker_liveness.httpget: no such key"),
         ({"claim": {"size": "big"}}, "dynamo_recipe.claim.size: must be a size above zero, such as 500Gi"),
         ({"timeouts": 5}, "dynamo_recipe.timeouts: must be a dictionary, found 5."),
     ],

@@ -145,3 +145,16 @@ def test_the_checks_of_the_smoke_test_are_kept_for_the_file_also_when_one_failed
     variables = {"__preflight_result": preflight(), "__smoke_test_result": {"failed": True, "checks": checks}}
     found = _report.row("h1", {**variables, "deploy_failure": FAILURE}, True, False, 1012.0)
     assert found["result"] == "failed" and found["checks"] == checks
+
+
+@pytest.mark.parametrize(
+    ("existed", "message", "said"),
+    [(False, "no", True), (True, "no", False), (False, "not allowed to patch Namespace llm", False)],
+)
+def test_a_namespace_that_a_failed_run_made_is_said(existed: bool, message: str, said: bool) -> None:
+    found = preflight("deploy")
+    found["plan"]["namespace_exists"] = existed
+    variables = {"__preflight_result": found, "deploy_failure": {**FAILURE, "msg": message}}
+    detail = _report.row("h1", variables, True, False, 0)["detail"]
+    assert ("(this run made the namespace llm, which stays)" in detail) is said
+    assert "stays" not in _report.row("h1", variables, True, True, 0)["detail"]
