@@ -1,7 +1,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""docs/rbac.yaml against the calls of Cluster in the source. What a real run asks for: tests/integration/test_rbac.py."""
+"""docs/rbac.yaml against the calls in the source. What a real run asks for: tests/integration/test_user.py."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import yaml
+
 from ansible_collections.inferops.dynamo.plugins.module_utils import _objects
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -21,6 +22,7 @@ VERBS = {
     "get": ["get"],
     "list": ["list"],
     "listed": ["list"],
+    "maybe": ["list"],
     "_list": ["list"],
     "watch": ["watch"],
     "delete": ["delete"],
@@ -73,7 +75,9 @@ def called() -> Iterator[Right]:
             of_cluster = isinstance(node.func.value, ast.Attribute) and node.func.value.attr == "cluster"
             if of_cluster:
                 yield from SUBRESOURCES.get(method, [])
-            if method in VERBS and (of_cluster or (isinstance(node.func.value, ast.Name) and node.func.value.id == "self")):
+            if method in VERBS and (
+                of_cluster or (isinstance(node.func.value, ast.Name) and node.func.value.id == "self")
+            ):
                 texts = [text for argument in node.args[:2] for text in strings(argument, constants)]
                 for kind in [text for text in texts if text[:1].isupper()]:
                     for verb in VERBS[method]:
