@@ -27,5 +27,6 @@ check yamllint yamllint --strict .
 check ansible-lint ansible-lint --strict --offline -q --nocolor -f pep8
 check antsibull-docs antsibull-docs lint-collection-docs --plugin-docs --skip-rstcheck .
 check antsibull-changelog antsibull-changelog lint
+check docs python tools/docs.py --check
 
 if (( ${#failed[@]} )); then die "lint: ${failed[*]}"; fi

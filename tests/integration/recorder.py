@@ -37,7 +37,8 @@ def right(method: str, target: str) -> Right | None:
     group, rest = ("", parts[2:]) if parts[0] == "api" else (parts[1] if len(parts) > 1 else "", parts[3:])
     if parts[0] not in ("api", "apis") or not rest:
         return None
-    namespaced = rest[0] == "namespaces" and len(rest) > 1
+    # To read a namespace itself is a right inside it. kube-system is nobody's own.
+    namespaced = rest[0] == "namespaces" and len(rest) > 1 and rest[1] != "kube-system"
     if namespaced and len(rest) > 2:
         rest = rest[2:]
     resource = "/".join([rest[0], *rest[2:3]])

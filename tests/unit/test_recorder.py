@@ -33,6 +33,7 @@ right = load().right
         ("GET /api/v1", None),
         ("GET /apis/nvidia.com/v1beta1", None),
         ("GET /api/v1/namespaces/llm", ("get", "", "namespaces", True)),
+        ("GET /api/v1/namespaces/kube-system", ("get", "", "namespaces", False)),
         ("GET /api/v1/nodes?limit=500", ("list", "", "nodes", False)),
         ("GET /api/v1/pods?fieldSelector=x", ("list", "", "pods", False)),
         ("GET /api/v1/namespaces/llm/pods", ("list", "", "pods", True)),
