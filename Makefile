@@ -40,7 +40,7 @@ lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog 
 	@tools/lint.sh
 
 unit: kustomize ## unit tests with branch coverage of module_utils
-	@PYTHONPATH=collections python -m pytest -q --cov --cov-report=term tests/unit
+	@tools/unit.sh
 
 docs: python ## writes the parts of docs/ that follow from catalog, argument_specs and requirements
 	@.venv/bin/python tools/docs.py
