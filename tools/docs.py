@@ -172,11 +172,25 @@ def artifacts(found: list[Target]) -> str:
     python.append([f"`{pin[1]}`", "the image of the download Job, unless the Job may reach a package index"])
     collections = [[f"`{meta['namespace']}.{meta['name']}` {meta['version']}", "controller"]]
     collections += [[f"`{name}` {wanted}", "controller"] for name, wanted in meta["dependencies"].items()]
+    domains = ", ".join(target.name for target in found if target.release["compute_domain"])
+    versions = {
+        component["runtimeVersionOverride"]
+        for target in found
+        for component in target.release["manifest"]["spec"]["components"]
+        if "runtimeVersionOverride" in component
+    }
+    charts = [
+        ["`gpu-operator`, or drivers and device plugin by other means", "every target"],
+        [f"`dynamo-platform` (recipes are of runtime {', '.join(sorted(versions))})", "every target"],
+        ["`dra-driver-nvidia-gpu` with ComputeDomains", domains],
+    ]
     return (
         "Images (with their digests, for the platform of the GPU nodes: GB200 and GB300 are arm64):\n\n"
         + table(["Image", "Needed by"], image_rows)
         + "\nCheckpoints:\n\n"
         + table(["Repository", "Commit", "Size"], [[f"`{name}`", *rest] for name, rest in models.items()])
+        + "\nCharts, of the vendor, each with images of its own (this collection installs none of them):\n\n"
+        + table(["Chart", "Needed by"], charts)
         + "\nCollections and Python packages:\n\n"
         + table(["Package", "Where"], [*collections, *python])
     )
