@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,12 @@ NOT_CODES = re.compile(
 )
 
 
-def code_constants() -> Iterator[tuple[str, str]]:
+@cache
+def code_constants() -> list[tuple[str, str]]:
+    return list(upper_case())
+
+
+def upper_case() -> Iterator[tuple[str, str]]:
     """(text, file) of every upper-case string in the plugins: what is no code must be named in NOT_CODES."""
     for path in sorted((ROOT / "plugins").glob("*/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

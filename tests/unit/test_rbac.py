@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -55,7 +56,12 @@ def strings(node: ast.expr, constants: dict[str, ast.expr]) -> list[str]:
     return [str(n.value) for n in found if isinstance(n, ast.Constant) and isinstance(n.value, str)]
 
 
-def called() -> Iterator[Right]:
+@cache
+def called() -> set[Right]:
+    return set(search())
+
+
+def search() -> Iterator[Right]:
     """The rights that the calls in the source need whose kind stands in the call."""
     for path in sorted((ROOT / "plugins/module_utils").glob("_*.py")):
         if path.name == "_cluster.py":
@@ -103,7 +109,7 @@ def granted(*kinds: str) -> set[Right]:
 
 def test_calls_are_found() -> None:
     """Guards the search: one of each shape."""
-    rights = set(called())
+    rights = called()
     assert {("get", "pods/log"), ("list", "nodes"), ("watch", "dynamographdeployments"), ("list", "events")} <= rights
 
 
