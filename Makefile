@@ -11,7 +11,7 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: help setup python kustomize lab lab-absent demo lint unit sanity galaxy scenarios bench test test-all
+.PHONY: help setup python kustomize lab lab-absent demo lint unit docs site sanity galaxy scenarios bench test test-all
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -40,7 +40,13 @@ lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog 
 	@tools/lint.sh
 
 unit: kustomize ## unit tests with branch coverage of module_utils
-	@PYTHONPATH=collections python -m pytest -q --cov --cov-report=term tests/unit
+	@tools/unit.sh
+
+docs: python ## writes the parts of docs/ that follow from catalog, argument_specs and requirements
+	@.venv/bin/python tools/docs.py
+
+site: python ## docs/ and the pages of plugins and roles as HTML, in docs/build/html
+	@tools/site.sh
 
 sanity: python ## ansible-test sanity and units
 	@tools/sanity.sh
@@ -56,7 +62,7 @@ bench: kustomize ## measurements, printed and not judged: binding and header che
 	@python tools/bench_binding.py
 	@PYTHONPATH=collections python tools/bench_checkpoint.py
 
-test: lint unit sanity galaxy scenarios ## everything that must hold before a change lands
+test: lint unit sanity galaxy site scenarios ## everything that must hold before a change lands
 
 test-all: test ## and what is long: faults on the lab, every supported ansible-core
 	@tools/scenarios.sh long

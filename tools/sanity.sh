@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # ansible-test sanity and units, from a copy of the checkout (ansible-test refuses links), without a container engine.
-#   tools/sanity.sh                  the newest ansible-core that this machine's Pythons run
+#   tools/sanity.sh                  the lowest and the newest ansible-core that this machine's Pythons run
 #   tools/sanity.sh 2.18 2.19 ...    these; `all` is every supported one. Without the Python for one it is skipped, by name
 # Environments are kept in the cache folder, one per ansible-core. Your own ~/.ansible is not used.
 set -euo pipefail
@@ -76,10 +76,11 @@ run() { # SERIES PYTHON_VERSION
 wanted=("$@")
 if [ "${1:-}" = all ]; then wanted=(2.18 2.19 2.20 2.21); fi
 if [ ${#wanted[@]} = 0 ]; then
-  for series in 2.21 2.20 2.19; do
-    if find_python "${python_of[$series]}" > /dev/null; then wanted=("$series"); break; fi
+  for series in 2.18 2.19 2.20 2.21; do
+    if find_python "${python_of[$series]}" > /dev/null; then wanted+=("$series"); fi
   done
-  [ ${#wanted[@]} = 1 ] || die "no Python 3.11, 3.12 or 3.13 found: nothing to run ansible-test with"
+  [ ${#wanted[@]} -gt 0 ] || die "no Python 3.11, 3.12 or 3.13 found: nothing to run ansible-test with"
+  if [ ${#wanted[@]} -gt 1 ]; then wanted=("${wanted[0]}" "${wanted[-1]}"); fi
 fi
 for series in "${wanted[@]}"; do
   version=${python_of[$series]:?"ansible-core $series is not supported: choose from ${!python_of[*]}"}

@@ -41,7 +41,7 @@ def refusal(error: Any, verb: str, title: str, server: str) -> DynamoError:
         code, hint = "UNAUTHORIZED", "Renew the login of the kubeconfig that dynamo_kubeconfig names."
         text = f"the API server {server} does not accept the credentials (401)."
     elif error.status == 403 and "cannot" in message:
-        code, hint = "FORBIDDEN", "Grant this user the verb and resource named."
+        code, hint = "FORBIDDEN", "Grant this user the verb and resource named; docs/rbac.yaml has them all."
         text = f"not allowed to {verb} {title}: {message}."
     elif error.status == 404 and details.get("kind") == "namespaces":
         code, hint = "NAMESPACE_ABSENT", "Create it, or check dynamo_namespace."

@@ -262,14 +262,14 @@ def model_access(answer: Access, pinned: bool, secret_name: str, token_wanted: b
     return finding(level, status, *texts[status])
 
 
-def compute_domain(live: Object | None, wanted: Object, served: bool, classes: Iterable[str]) -> Finding:
-    """`classes`: names of the DeviceClasses; the driver's is what pods claim a channel of."""
+def compute_domain(live: Object | None, wanted: Object, served: bool, classes: Iterable[str] | None) -> Finding:
+    """`classes`: names of the DeviceClasses, None if unknown; the driver's is what pods claim a channel of."""
     if not served:
         message = "the API resource.nvidia.com/v1beta1 ComputeDomain is not served"
         return finding(
             "FAIL", "COMPUTE_DOMAIN_API_ABSENT", message, "install the NVIDIA DRA driver with ComputeDomains"
         )
-    if CHANNEL_CLASS not in classes:
+    if classes is not None and CHANNEL_CLASS not in classes:
         message = f"there is no DeviceClass {CHANNEL_CLASS}"
         return finding("FAIL", "DEVICE_CLASS_ABSENT", message, "install the NVIDIA DRA driver with ComputeDomains")
     refused = owner(live, wanted["manifest"])

@@ -74,6 +74,11 @@ class _Preflight:
             self.findings.append(finding("UNKNOWN", error.code, error.message, error.hint))
             return otherwise
 
+    def maybe(self, api_version: str, kind: str) -> list[dict[str, Any]] | None:
+        """All objects of a kind; None, and a finding, when this user may not list them."""
+        nothing: list[dict[str, Any]] | None = None
+        return self.readable(lambda: self.cluster.list(api_version, kind), nothing)
+
     def listed(self, api_version: str, kind: str, *where: str, **selectors: str) -> list[dict[str, Any]]:
         """Objects of a kind; none, and a finding, when this user may not list them."""
         nothing: list[dict[str, Any]] = []
@@ -159,13 +164,14 @@ class _Preflight:
             return None
         unknown: dict[str, Any] | None = {"metadata": {}}
         live = self.readable(lambda: self.get("v1", "PersistentVolumeClaim", wanted["name"]), unknown)
-        classes: list[dict[str, Any]] = []
-        volumes: list[dict[str, Any]] = []
+        classes: list[dict[str, Any]] | None = []
+        volumes: list[dict[str, Any]] | None = []
         if live is None and wanted.get("create"):
-            classes = self.listed("storage.k8s.io/v1", "StorageClass")
+            classes = self.maybe("storage.k8s.io/v1", "StorageClass")
             if wanted.get("volume_name") or wanted.get("storage_class"):
-                volumes = self.listed("v1", "PersistentVolume")
-        if live is not unknown:
+                volumes = self.maybe("v1", "PersistentVolume")
+        # What can't be listed isn't absent: whether the claim can be created is then left to the API server.
+        if live is not unknown and classes is not None and volumes is not None:
             self.findings.append(_findings.claim(live, wanted, self.namespace, classes, volumes))
         return live
 
@@ -218,15 +224,17 @@ class _Preflight:
         if not wanted:
             return
         served = self.cluster.served(_plan.DOMAIN_API, "ComputeDomain")
-        live, classes = None, []
+        live: dict[str, Any] | None = None
+        classes: list[dict[str, Any]] | None = []
         if served:
             live = self.readable(lambda: self.get(_plan.DOMAIN_API, "ComputeDomain", wanted["name"]), None)
             for version in ("v1", "v1beta2", "v1beta1"):
                 api = f"resource.k8s.io/{version}"
                 if self.cluster.served(api, "DeviceClass"):
-                    classes = self.listed(api, "DeviceClass")
+                    classes = self.maybe(api, "DeviceClass")
                     break
-        self.findings.append(_findings.compute_domain(live, wanted, served, [c["metadata"]["name"] for c in classes]))
+        names = None if classes is None else [c["metadata"]["name"] for c in classes]
+        self.findings.append(_findings.compute_domain(live, wanted, served, names))
         self.domain_uid = live["metadata"]["uid"] if live else None
         if live is None and self.params["apply"]:
             self.reasons["compute_domain"].append(f"ComputeDomain {wanted['name']} would be created")

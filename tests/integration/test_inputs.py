@@ -81,6 +81,12 @@ def test_wrong_host(tmp_path: Path, variables: dict[str, Any], target: str, patt
     refuses(play("deploy.yml", fleet, f"--extra-vars=target={target}"), pattern)
 
 
+def test_check_mode_where_nothing_is_yet_creates_nothing(tmp_path: Path) -> None:
+    """Not even the namespace; the fixture looks."""
+    fleet = inventory(tmp_path / "fleet", {HOST: {}})
+    assert play("deploy.yml", fleet, TARGET, "--check", "--diff").rc == 0
+
+
 def test_no_target(tmp_path: Path) -> None:
     fleet = inventory(tmp_path / "fleet", {HOST: {}})
     refuses(play("deploy.yml", fleet), r"target.*minimax-m3\.1/sglang/agg-gb300")

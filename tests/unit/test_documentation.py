@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -24,7 +25,12 @@ NOT_CODES = re.compile(
 )
 
 
-def code_constants() -> Iterator[tuple[str, str]]:
+@cache
+def code_constants() -> list[tuple[str, str]]:
+    return list(upper_case())
+
+
+def upper_case() -> Iterator[tuple[str, str]]:
     """(text, file) of every upper-case string in the plugins: what is no code must be named in NOT_CODES."""
     for path in sorted((ROOT / "plugins").glob("*/*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
@@ -85,6 +91,30 @@ def documented_variables() -> set[str]:
 def test_every_inventory_variable_is_documented_and_used() -> None:
     assert sorted(variables_in_use() - documented_variables()) == [], "used, but not in docs/inventory.md"
     assert sorted(documented_variables() - variables_in_use()) == [], "in docs/inventory.md, but not used"
+
+
+def defaults_in_roles() -> dict[str, set[str]]:
+    """What the roles take a variable for that the inventory doesn't set, as written after `default(`."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "roles").glob("*/defaults/main.yml"):
+        pattern = r"\{\{ (dynamo_\w+) \| default\(([^()|]*)\) \}\}"
+        for name, value in re.findall(pattern, path.read_text("utf-8")):
+            found.setdefault(name, set()).add(value.strip("'"))
+    return found
+
+
+def test_documented_defaults_are_those_of_the_roles() -> None:
+    page = (ROOT / "docs/inventory.md").read_text("utf-8")
+    documented = dict(re.findall(r"^\| `(dynamo_[a-z0-9_]+)` \| ([^|]*?) ?\|", page, re.M))
+    wrong = []
+    for name, values in defaults_in_roles().items():
+        literal = re.fullmatch(r"`([^`]*)`", documented.get(name, ""))
+        # Without a literal the page says in words, or leaves empty, what stands for "not set".
+        wanted = {literal[1]} if literal else {"", "0", "[]", "{}"}
+        if not values <= wanted:
+            wrong.append(f"{name}: {documented.get(name)} in docs/inventory.md, {sorted(values)} in roles")
+    assert wrong == []
+    assert len(defaults_in_roles()) > 20, "guards the search"
 
 
 def test_links_of_the_documentation_lead_somewhere() -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -76,3 +77,12 @@ def test_role_is_complete(role: str) -> None:
     readme = (ROLES / role / "README.md").read_text("utf-8")
     for word in ("argument_specs.yml", "heck mode", "dempotent"):
         assert word in readme, f"README.md says nothing about {word}"
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_every_option_is_used(role: str) -> None:
+    """In the role's tasks, variables or templates, or in the default of another option."""
+    places = [path for folder in ("tasks", "vars", "templates") for path in (ROLES / role / folder).rglob("*.*")]
+    text = "\n".join(path.read_text("utf-8") for path in places)
+    text += "\n".join(str(value) for value in load(role, "defaults/main.yml").values())
+    assert [name for name in options(role) if not re.search(rf"\b{name}\b", text)] == []

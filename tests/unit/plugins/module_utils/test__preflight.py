@@ -222,6 +222,14 @@ def test_what_may_not_be_read_is_unknown(look: Any) -> None:
     assert result["plan"]["steps"] == ["model_cache", "deploy"]
 
 
+def test_a_user_of_one_namespace_is_not_told_that_the_cluster_lacks_what_he_may_not_see(look: Any) -> None:
+    cluster = FakeCluster(*strip("PersistentVolumeClaim"), absent=())
+    cluster.forbidden = {"StorageClass", "PersistentVolume", "DeviceClass", "Node"}
+    result = look(cluster, release(compute_domain=DOMAIN))
+    assert codes(result) == []
+    assert codes(result, "UNKNOWN").count("FORBIDDEN") == 4
+
+
 def test_old_objects_are_pruned_and_records_are_counted(look: Any) -> None:
     old = thing("ConfigMap", "dgd-config-1", labels=LABELS)
     record = thing("ConfigMap", "dgd-r4", labels={**LABELS, "inferops.dynamo/record": "dgd"}, data={"number": "4"})
