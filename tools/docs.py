@@ -156,20 +156,14 @@ def artifacts(found: list[Target]) -> str:
     for target in found:
         for image in target.images():
             images.setdefault(image, []).append(target.name)
-        images.setdefault(target.release["job"]["image"], []).append("download Job and smoke test of every target")
         for m in target.release["models"]:
             models[m["id"]] = (m["commit"] or "choose one: dynamo_model_commit", gigabytes(m["bytes"]))
-    image_rows = [
-        [f"`{image}`", "every target" if "every" in users[0] else ", ".join(users)] for image, users in images.items()
-    ]
-    pin = re.search(r'^PIN = "(.+)"$', (ROOT / "roles/model_cache/files/download.py").read_text("utf-8"), re.M)
-    assert pin, "roles/model_cache/files/download.py names no version of huggingface_hub"
+    image_rows = [[f"`{image}`", ", ".join(users)] for image, users in images.items()]
     meta = yaml.safe_load((ROOT / "galaxy.yml").read_text("utf-8"))
     runtime = yaml.safe_load((ROOT / "meta/runtime.yml").read_text("utf-8"))
     lines = (ROOT / "meta/ee-requirements.txt").read_text("utf-8").splitlines()
     packages = [f"ansible-core{runtime['requires_ansible']}", *(line for line in lines if line and line[0] != "#")]
     python = [[f"`{name}`", "controller"] for name in packages]
-    python.append([f"`{pin[1]}`", "the image of the download Job, unless the Job may reach a package index"])
     collections = [[f"`{meta['namespace']}.{meta['name']}` {meta['version']}", "controller"]]
     collections += [[f"`{name}` {wanted}", "controller"] for name, wanted in meta["dependencies"].items()]
     domains = ", ".join(target.name for target in found if target.release["compute_domain"])

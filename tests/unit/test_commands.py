@@ -16,8 +16,8 @@ import yaml
 ROOT = Path(__file__).resolve().parents[2]
 KNOWN: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("commands.yml").read_text("utf-8"))
 PROGRAM = re.compile(
-    r"(\w+=\S+ )*(make|ansible(-\w+)?|kubectl|kind|molecule|pytest|pip|hf|helm|kustomize|docker|antsibull-\w+"
-    r"|tools/\S+\.(sh|py)|\.(?= \.venv))( |$)"
+    r"(\w+=\S+ |cd \S+ && )*(make|ansible(-\w+)?|kubectl|kind|molecule|pytest|pip|hf|helm|kustomize|docker"
+    r"|antsibull-\w+|tools/\S+\.(sh|py)|\.(?= \.venv))( |$)"
 )
 # In the text these name a thing rather than something to type.
 WORDS = {"kubectl apply", "ansible-playbook", "ansible-core", "ansible-runner", "ansible-navigator", "ansible-builder"}
