@@ -111,6 +111,9 @@ def check(name: str, value: Any) -> None:
             _hub.check_endpoint(str(value))
         return
     allowed = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+    odd = [item for item in value if not _scalar(item) or item == ""] if isinstance(value, list) else []
+    if kind == TEXTS and odd:
+        allowed = f"a list of texts, without {found(odd[0])}"
     shown = found(value) if name not in SECRETS or not isinstance(value, str) else "something else (it is not shown)"
     raise DynamoError(f"{name} is {shown}; it must be {allowed}.", "BAD_OPTION")
 

@@ -79,7 +79,7 @@ def test_what_fits_passes(name: str, value: Any) -> None:
         ("dynamo_gpu", ["GB300"], "dynamo_gpu is a list; it must be a text."),
         ("dynamo_storage_class", True, "dynamo_storage_class is true; it must be a text."),
         ("dynamo_gpu_products", {"a": 1}, "dynamo_gpu_products is a dictionary; it must be a list of texts."),
-        ("dynamo_gpu_products", [["a"]], "it must be a list of texts"),
+        ("dynamo_gpu_products", [["a"]], "is a list; it must be a list of texts, without a list."),
         ("dynamo_gpu_products", 5, "dynamo_gpu_products is 5; it must be a list of texts."),
         ("dynamo_recipe", ["a"], "dynamo_recipe is a list; it must be a dictionary."),
         ("dynamo_recipe", "a", "dynamo_recipe is 'a'; it must be a dictionary."),
