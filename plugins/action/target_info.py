@@ -68,18 +68,20 @@ class ActionModule(DualAction):
 
     def _check_variables(self, task_vars: dict[str, Any]) -> None:
         _inventory.mistyped(name for name in task_vars if name.startswith("dynamo_"))
-        for name in _inventory.VARIABLES:
+        for name in (*_inventory.VARIABLES, *_inventory.OPTIONS):
             if name not in task_vars:
                 continue
             try:
                 value = plain(self._templar.template(task_vars[name]))
             except AnsibleError as error:
+                if name in _inventory.OPTIONS:
+                    continue  # the default of a role that comes later may need what isn't there yet
                 # default() in the roles would take it for a variable that isn't set
                 reason = " ".join(str(getattr(error, "message", "") or error).split())
                 if name in _inventory.SECRETS and "undefined" not in reason:
                     reason = type(error).__name__  # its words may hold the value
                 raise DynamoError(f"{name} can't be evaluated: {reason}", "BAD_OPTION") from error
-            if name == "dynamo_hf_token" and isinstance(value, str):
+            if name in _inventory.SECRETS[:-1] and isinstance(value, str):
                 hide(value)
             _inventory.check(name, value)
 

@@ -72,20 +72,48 @@ VARIABLES: dict[str, Kind] = {
     "deploy_adopt": FLAG,
     "deploy_apply": FLAG,
 }
+# Options of roles that an inventory may set and that are read late: a role would refuse them after the first write.
+OPTIONS: dict[str, Kind] = {
+    "preflight_strict": FLAG,
+    "preflight_hf_token": TOKEN,
+    "hf_secret_token": TOKEN,
+    "model_cache_verify": ("headers", "sizes", "sha256"),
+    "model_cache_backoff_limit": NUMBER,
+    "model_cache_timeout": NUMBER,
+    "model_cache_resources": DICTIONARY,
+    "compute_domain_timeout": NUMBER,
+    "deploy_timeout": NUMBER,
+    "deploy_budgets": DICTIONARY,
+    "smoke_test_url": TEXT,
+    "smoke_test_via": ("auto", "service_proxy", "port_forward", "job", "url"),
+    "smoke_test_successes": NUMBER,
+    "smoke_test_timeout": NUMBER,
+    "smoke_test_request_timeout": NUMBER,
+    "smoke_test_junit": TEXT,
+    "smoke_test_checks": TEXTS,
+    "teardown_timeout": NUMBER,
+    "teardown_cache": FLAG,
+    "teardown_secret": FLAG,
+    "teardown_records": FLAG,
+    "teardown_namespace": FLAG,
+}
 # Patterns of hosts are read by ansible before any task runs.
 ELSEWHERE = ("dynamo_hosts",)
-SECRETS = ("dynamo_hf_token", "dynamo_kubeconfig")
+SECRETS = ("dynamo_hf_token", "preflight_hf_token", "hf_secret_token", "dynamo_kubeconfig")
 _TOKEN = re.compile(r"[!-~]*")
 
 
 def check(name: str, value: Any) -> None:
     """DynamoError BAD_OPTION that names the variable, what was found and what is allowed. null is as good as absent."""
-    kind = VARIABLES[name]
+    kind = VARIABLES.get(name) or OPTIONS[name]
     if value is None or _fits(kind, value):
         if name == "dynamo_hub_endpoint" and value:
             _hub.check_endpoint(str(value))
         return
     allowed = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+    odd = [item for item in value if not _scalar(item) or item == ""] if isinstance(value, list) else []
+    if kind == TEXTS and odd:
+        allowed = f"a list of texts, without {found(odd[0])}"
     shown = found(value) if name not in SECRETS or not isinstance(value, str) else "something else (it is not shown)"
     raise DynamoError(f"{name} is {shown}; it must be {allowed}.", "BAD_OPTION")
 

@@ -18,14 +18,14 @@ LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
 QUANTITY = re.compile(rf"(?!0+(\.0*)?\D*$){_shape.QUANTITY.pattern}")
 
-_NAME_RULE = "a Kubernetes name: up to 63 lower-case letters, digits, - and ."
+_NAME_RULE = "a Kubernetes name: up to 63 lower-case letters, digits, . and -"
 _RULES = {
     "namespace": ("dynamo_namespace", LABEL, "a namespace's name: up to 63 lower-case letters, digits and -"),
     "cache_claim": ("dynamo_cache_claim", NAME, _NAME_RULE),
     "storage_class": ("dynamo_storage_class", NAME, _NAME_RULE),
     "cache_volume": ("dynamo_cache_volume", NAME, _NAME_RULE),
     "secret_name": ("dynamo_secret_name", NAME, _NAME_RULE),
-    "secret_key": ("dynamo_secret_key", KEY, "a key of a Secret: letters, digits, -, _ and ."),
+    "secret_key": ("dynamo_secret_key", KEY, "a key of a Secret: letters, digits, ., _ and -"),
     "cache_size": ("dynamo_cache_size", QUANTITY, "a size above zero, such as 500Gi"),
 }
 

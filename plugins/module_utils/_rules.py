@@ -31,8 +31,8 @@ KEY: Pattern = (
 )
 # Of an annotation the letters of the prefix may be large.
 ANNOTATION_KEY: Pattern = (re.compile(_QUALIFIED, re.I), KEY[1])
-LABEL: Pattern = (re.compile(rf"({_WORD})?"), "a label value: up to 63 letters, digits, -, _ and .")
-OBJECT: Pattern = (re.compile(rf"(?=.{{1,253}}\Z){_SUBDOMAIN}"), "a name of lower-case letters, digits, - and .")
+LABEL: Pattern = (re.compile(rf"({_WORD})?"), "a label value: up to 63 letters, digits, ., _ and -")
+OBJECT: Pattern = (re.compile(rf"(?=.{{1,253}}\Z){_SUBDOMAIN}"), "a name of lower-case letters, digits, . and -")
 IMAGE: Pattern = (
     re.compile(rf"(?=.{{1,1024}}\Z)({_HOST}/)?{_FOLDER}(/{_FOLDER})*(:{_TAG})?(@{_DIGEST})?", re.ASCII),
     "an image such as registry.example.com/path/name:tag",

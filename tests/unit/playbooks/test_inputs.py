@@ -38,6 +38,10 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
     "number": ({"dynamo_ready_timeout": "soon"}, "dynamo_ready_timeout is 'soon'; it must be a whole number."),
     "choice": ({"dynamo_pathway": "x"}, "dynamo_pathway is 'x'; it must be one of component, grove."),
     "other-role": ({"dynamo_create_namespace": "x"}, "dynamo_create_namespace is 'x'; it must be true or false."),
+    "late-role": (
+        {"model_cache_verify": "md5"},
+        "model_cache_verify is 'md5'; it must be one of headers, sizes, sha256",
+    ),
     "report": ({"dynamo_report_dir": ["x"]}, "dynamo_report_dir is a list; it must be a text."),
     "token": ({"dynamo_hf_token": [TOKEN]}, "dynamo_hf_token is a list; it must be the token alone"),
     "undefined": ({"dynamo_storage_class": "{{ nope }}"}, "dynamo_storage_class can't be evaluated: 'nope' is undef"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _inventory
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -30,6 +31,23 @@ def test_choices_are_those_of_the_plugin() -> None:
     kinds = {name: kind for name, kind in _inventory.VARIABLES.items() if isinstance(kind, tuple)}
     for name, kind in kinds.items():
         assert tuple(target_info.ARGUMENT_SPEC[name.removeprefix("dynamo_")]["choices"]) == kind
+
+
+def test_options_are_those_of_the_roles() -> None:
+    types = {
+        "bool": _inventory.FLAG,
+        "int": _inventory.NUMBER,
+        "dict": _inventory.DICTIONARY,
+        "list": _inventory.TEXTS,
+        "str": _inventory.TEXT,
+    }
+    specified: dict[str, Any] = {}
+    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        specified |= yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]["options"]
+    for name, kind in _inventory.OPTIONS.items():
+        option = specified[name]
+        wanted = _inventory.TOKEN if option.get("no_log") else types[option["type"]]
+        assert kind == (tuple(option["choices"]) if isinstance(kind, tuple) else wanted), name
 
 
 @pytest.mark.parametrize(
@@ -61,7 +79,7 @@ def test_what_fits_passes(name: str, value: Any) -> None:
         ("dynamo_gpu", ["GB300"], "dynamo_gpu is a list; it must be a text."),
         ("dynamo_storage_class", True, "dynamo_storage_class is true; it must be a text."),
         ("dynamo_gpu_products", {"a": 1}, "dynamo_gpu_products is a dictionary; it must be a list of texts."),
-        ("dynamo_gpu_products", [["a"]], "it must be a list of texts"),
+        ("dynamo_gpu_products", [["a"]], "is a list; it must be a list of texts, without a list."),
         ("dynamo_gpu_products", 5, "dynamo_gpu_products is 5; it must be a list of texts."),
         ("dynamo_recipe", ["a"], "dynamo_recipe is a list; it must be a dictionary."),
         ("dynamo_recipe", "a", "dynamo_recipe is 'a'; it must be a dictionary."),
@@ -74,6 +92,8 @@ def test_what_fits_passes(name: str, value: Any) -> None:
         ("dynamo_kubeconfig", ["a"], "dynamo_kubeconfig is a list; it must be a path or a dictionary."),
         ("dynamo_gpu_products", [""], "it must be a list of texts"),
         ("dynamo_hub_endpoint", "hub.example.com", "dynamo_hub_endpoint, or HF_ENDPOINT) is no http or https address"),
+        ("model_cache_verify", "md5", "model_cache_verify is 'md5'; it must be one of headers, sizes, sha256."),
+        ("hf_secret_token", ["hf_abcdef"], "hf_secret_token is a list; it must be the token alone"),
         ("dynamo_report_dir", {}, "dynamo_report_dir is a dictionary"),
         ("allow_gap", "x" * 99, "allow_gap is 'xxx"),
         ("dynamo_hf_token", ["hf_abcdef"], "dynamo_hf_token is a list; it must be the token alone"),
