@@ -33,6 +33,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._objects import (
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
 
 DGD = ("nvidia.com/v1beta1", "DynamoGraphDeployment")
+RUNNING = "status.phase!=Succeeded,status.phase!=Failed"
 T = TypeVar("T")
 
 
@@ -148,7 +149,11 @@ class _Preflight:
         unread: list[dict[str, Any]] | None = None
         users = [cm for cm in self.config_maps if _history.RECORD_LABEL in _plan.labels(cm)]
         for api_version, kind in (("v1", "Pod"), *([DGD] if self.cluster.served(*DGD) else [])):
-            found = self.readable(partial(self.cluster.list, api_version, kind, self.namespace), unread)
+            # A finished pod uses nothing: the download of the old commit may still be listed.
+            running = RUNNING if kind == "Pod" else None
+            found = self.readable(
+                partial(self.cluster.list, api_version, kind, self.namespace, field_selector=running), unread
+            )
             if found is None:
                 return
             users += found
@@ -298,9 +303,8 @@ class _Preflight:
         """Nodes and the pods that hold resources on them, read once; no pods, and a finding, where that is refused."""
         if self.nodes is None:
             self.nodes = self.listed("v1", "Node")
-            running = "status.phase!=Succeeded,status.phase!=Failed"
-            if self.nodes:
-                self.pods = self.readable(lambda: self.cluster.list("v1", "Pod", field_selector=running), None)
+                if self.nodes:
+                self.pods = self.readable(lambda: self.cluster.list("v1", "Pod", field_selector=RUNNING), None)
             if self.pods is None:
                 self.findings.append(finding("UNKNOWN", "CAPACITY", "nodes and pods of the cluster can't be read"))
         return self.nodes, self.pods

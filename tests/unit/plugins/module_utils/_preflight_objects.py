@@ -11,6 +11,7 @@ from typing import Any
 from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import placeholder
+from ansible_collections.inferops.dynamo.plugins.module_utils._preflight import RUNNING
 
 COMMIT = "a" * 40
 GPU = "nvidia.com/gpu"
@@ -110,6 +111,8 @@ class FakeCluster:
         self._guard("list", kind)
         key, _sep, value = (label_selector or "").partition("=")
         found = self.list_raw(kind, namespace)
+        if field_selector == RUNNING:
+            found = [o for o in found if (o.get("status") or {}).get("phase") not in ("Succeeded", "Failed")]
         return [o for o in found if not key or (o["metadata"].get("labels") or {}).get(key) == value]
 
     def apply(self, obj: dict[str, Any], dry_run: bool = False, force: bool = False) -> dict[str, Any]:

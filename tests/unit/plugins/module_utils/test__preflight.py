@@ -275,6 +275,8 @@ def test_old_checkpoints_are_deleted_when_asked_and_nothing_names_them(look: Any
     pod = worker_pod()
     pod["spec"]["containers"][0]["args"] = ["/cache/tiny/" + "c" * 12]
     assert look(FakeCluster(*CACHED, old, pod), release(), model_prune=True)["plan"]["superseded"] == []
+    ended = {**pod, "status": {"phase": "Succeeded"}}
+    assert look(FakeCluster(*CACHED, old, ended), release(), model_prune=True)["plan"]["superseded"]
     blind = FakeCluster(*CACHED, old)
     blind.forbidden = {"Pod"}
     assert look(blind, release(), model_prune=True, strict=False)["plan"]["superseded"] == []
