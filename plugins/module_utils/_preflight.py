@@ -303,7 +303,7 @@ class _Preflight:
         """Nodes and the pods that hold resources on them, read once; no pods, and a finding, where that is refused."""
         if self.nodes is None:
             self.nodes = self.listed("v1", "Node")
-                if self.nodes:
+            if self.nodes:
                 self.pods = self.readable(lambda: self.cluster.list("v1", "Pod", field_selector=RUNNING), None)
             if self.pods is None:
                 self.findings.append(finding("UNKNOWN", "CAPACITY", "nodes and pods of the cluster can't be read"))
