@@ -40,7 +40,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
     "other-role": ({"dynamo_create_namespace": "x"}, "dynamo_create_namespace is 'x'; it must be true or false."),
     "late-role": (
         {"model_cache_verify": "md5"},
-        "model_cache_verify is 'md5'; it must be one of headers, sizes, sha256",
+        "model_cache_verify is 'md5'; it must be one of recorded, headers, sizes, sha256",
     ),
     "report": ({"dynamo_report_dir": ["x"]}, "dynamo_report_dir is a list; it must be a text."),
     "token": ({"dynamo_hf_token": [TOKEN]}, "dynamo_hf_token is a list; it must be the token alone"),

@@ -59,7 +59,7 @@ def test_upstream(catalog: dict[str, str], target: str) -> None:
             item["code"] for item in _lint.lint(recipe.manifests, release, None)
         }
     else:
-        assert release["job"]["name"] == "minimax-m3-model-download"
+        assert release["job"]["base"] == "minimax-m3-model-download"
         assert release["claim"]["size"] == "1000Gi"
         assert release["compute_domain"]["name"] == f"{release['name']}-cd"
 

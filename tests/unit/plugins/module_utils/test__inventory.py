@@ -92,7 +92,7 @@ def test_what_fits_passes(name: str, value: Any) -> None:
         ("dynamo_kubeconfig", ["a"], "dynamo_kubeconfig is a list; it must be a path or a dictionary."),
         ("dynamo_gpu_products", [""], "it must be a list of texts"),
         ("dynamo_hub_endpoint", "hub.example.com", "dynamo_hub_endpoint, or HF_ENDPOINT) is no http or https address"),
-        ("model_cache_verify", "md5", "model_cache_verify is 'md5'; it must be one of headers, sizes, sha256."),
+        ("model_cache_verify", "md5", "model_cache_verify is 'md5'; it must be one of recorded, headers, sizes, sha256."),
         ("hf_secret_token", ["hf_abcdef"], "hf_secret_token is a list; it must be the token alone"),
         ("dynamo_report_dir", {}, "dynamo_report_dir is a dictionary"),
         ("allow_gap", "x" * 99, "allow_gap is 'xxx"),
