@@ -213,6 +213,7 @@ def test_the_secret_holds_the_token(cluster: Lab, runs: dict[str, Run]) -> None:
 
 def test_the_mark_is_nowhere_else(cluster: Lab, site: tuple[Site, User], runs: dict[str, Run]) -> None:
     place, _user = site
+    assert leaks(place.outside) == {"token"}, "guards the search"
     assert [name for name, run in runs.items() if marked(run.output.encode())] == []
     assert leaks(place.private) == set(), "output, events, reports, inventory"
     assert place.seen | leaks(place.temporary) == set(), "temporary files"
