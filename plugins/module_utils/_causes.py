@@ -15,13 +15,18 @@ MAX_EVIDENCE = 400
 
 
 class Snapshot(NamedTuple):
-    """One observation. events, deployments, replicasets: of the namespace; logs: last lines by "<pod>/<container>"."""
+    """One observation.
+
+    events, deployments, replicasets: of the namespace. logs: last lines by "<pod>/<container>". nodes: only while the
+    scheduler speaks of taints.
+    """
 
     view: View
     events: list[Object] = []
     deployments: list[Object] = []
     replicasets: list[Object] = []
     logs: Mapping[str, str] = {}
+    nodes: list[Object] = []
 
 
 class Finding(NamedTuple):

@@ -55,15 +55,15 @@ class Wait:
         """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds."""
         began = self.clock.now()
         trouble: DynamoError | None = None
-        snapshot, verdict, findings = None, Verdict("STARTING"), []
+        snapshot, verdict = None, Verdict("STARTING")
+        findings: list[Finding] = []
         while True:
             try:
                 if self.refused and self.reconnect:
                     self.cluster = self.reconnect()
                 snapshot = self.observe()
                 trouble, self.refused = None, 0
-                findings = diagnose(snapshot)
-                verdict = _dgd.judge(snapshot.view, pulling(snapshot))
+                verdict, findings = assess(snapshot, self.patience, self.clock.now())
             except DynamoError as error:
                 if not self._passing(error):
                     raise
@@ -73,9 +73,8 @@ class Wait:
                 if verdict.state == "READY":
                     self.say(f"{self.name}: ready, {verdict.evidence}")
                     return {"verdict": verdict._asdict(), "seconds": round(passed, 1)}
-                final = self.patience.judge(self.clock.now(), findings)
-                if final:
-                    raise self._failure(terminal(verdict, final), passed)
+                if verdict.state == "TERMINAL":
+                    raise self._failure(verdict, passed)
             lasting = [] if trouble else self.patience.lasting(self.clock.now(), findings)
             self.say(f"{self.name}: {self._line(snapshot, verdict, lasting, trouble)}")
             if passed >= timeout:
@@ -118,7 +117,13 @@ class Wait:
             self._list("apps/v1", "Deployment", label_selector=selector) if short else [],
             self._list("apps/v1", "ReplicaSet", label_selector=selector) if short else [],
             self._logs(pods),
+            self._list("v1", "Node") if any(map(self._tainted, pods)) else [],
         )
+
+    @staticmethod
+    def _tainted(pod: Object) -> bool:
+        """Since Kubernetes 1.34 the scheduler doesn't say which taint it is."""
+        return "taint" in str(_dgd.condition(pod, "PodScheduled").get("message") or "")
 
     def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:
         """Objects that only help to explain: a user who may not read them still gets a verdict."""
@@ -198,9 +203,14 @@ def holds(live: Any, wanted: Any) -> bool:
     return bool(live == wanted)
 
 
-def terminal(verdict: Verdict, finding: Finding) -> Verdict:
-    """The end of a wait by a cause that is final."""
-    return Verdict("TERMINAL", finding.code, finding.object, finding.evidence, finding.hint, verdict.phase)
+def assess(snapshot: Snapshot, patience: Patience, now: float) -> tuple[Verdict, list[Finding]]:
+    """The verdict on one observation after those before it, TERMINAL when a cause is final, and all causes in it."""
+    findings = diagnose(snapshot)
+    verdict = _dgd.judge(snapshot.view, pulling(snapshot))
+    final = patience.judge(now, findings) if verdict.state != "READY" else None
+    if final:
+        verdict = Verdict("TERMINAL", final.code, final.object, final.evidence, final.hint, verdict.phase)
+    return verdict, findings
 
 
 def timed_out(verdict: Verdict, findings: list[Finding], trouble: DynamoError | None) -> Verdict:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
+from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import tolerated
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     Finding,
     Snapshot,
@@ -53,19 +54,30 @@ REQUIREMENTS = (
         "Add a toleration to dynamo_binding, or take the taint away.",
     ),
     (
-        r"didn't match Pod's node affinity/selector",
+        r"untolerated taint|taints that the pod didn't tolerate",
+        "have a taint that the pod doesn't tolerate",
+        "Add a toleration to dynamo_binding, or take the taint away.",
+    ),
+    (
+        r"didn't match (Pod's node affinity/selector|the requested node name|scheduler-enforced node affinity)",
         "don't match the node selector or affinity",
         "Compare the placement in dynamo_binding with the labels of the nodes.",
     ),
     (r"were unschedulable", "are cordoned", "Uncordon them when they are meant to be used."),
-    (r"volume node affinity conflict", "can't reach the volume", "The claim's volume lives on other nodes."),
+    (
+        r"volume node affinity conflict|match PersistentVolume's node affinity|no available volume zone",
+        "can't reach the volume",
+        "The claim's volume lives on other nodes.",
+    ),
+    (r"exceed max volume count", "have the most volumes they may mount", "Free volumes, or add nodes."),
+    (r"didn't have free ports", "have a port in use that the pod wants", "Another pod of this kind is there already."),
     (
         r"cannot allocate all claims",
         "can't give what the resource claim asks for",
         "Look at the DRA driver and its ResourceSlices.",
     ),
     (
-        r"didn't match pod (anti-)?affinity",
+        r"(didn't match|didn't satisfy existing) pods? (anti-)?affinity",
         "don't match the pod affinity",
         "Another pod of this kind is there already.",
     ),
@@ -102,7 +114,7 @@ def _unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> lis
     key = f"schedule {where}"
     # A pod without its claim never gets the condition: the event is all there is (facts: kind-lab §7).
     claim = pod_events(pod, snapshot, "FailedResourceClaimCreation")
-    if claim:
+    if claim and (not message or "resourceclaim" in message.lower()):
         hint = (
             "The ComputeDomain makes this template: is it in this namespace, and does the DRA driver's controller run?"
         )
@@ -116,7 +128,10 @@ def _unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> lis
     if absent:
         hint = "Create the claim (dynamo_cache_claim_create, prepare.yml), or check dynamo_cache_claim."
         return [Finding("CLAIM_MISSING", title, f"claim {absent.group(1)} {absent.group(2)}", hint, "config", key)]
-    if "unbound immediate PersistentVolumeClaims" in message or "persistent volumes to bind" in message:
+    if re.search(r"ReadWriteOncePod access mode", message):
+        hint = "The claim is for one pod only: the model cache needs ReadWriteMany (or ReadOnlyMany)."
+        return [Finding("CLAIM_ACCESS_MODE", title, read_scheduler(message)[0], hint, "slow", key)]
+    if re.search(UNBOUND, message):
         return [_claim_pending(pod, snapshot, title, key, message)]
     evidence, hint = read_scheduler(message)
     grows = pod_events(pod, snapshot, "TriggeredScaleUp", "Nominated")
@@ -124,15 +139,70 @@ def _unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> lis
         return [Finding("UNSCHEDULABLE", title, f"{evidence}; new nodes are on their way", "", "", key)]
     if any(_dgd.leaving(p) for p in snapshot.view.pods):
         return [Finding("UNSCHEDULABLE", title, f"{evidence}; old pods are still ending", hint, "", key)]
-    if re.search(r"node\.kubernetes\.io/(not-ready|unreachable|network-unavailable)", message):
-        return [Finding("NODE_NOT_READY", title, evidence, "Look at the nodes that are not ready.", "", key)]
-    if "Insufficient" in message and _dgd.rolling(snapshot.view.dgd) and _dgd.alive(_dgd.old_workers(snapshot.view)):
+    taints = untolerated(pod, snapshot.nodes)
+    if taints:
+        evidence += "; " + ", ".join(f"{taint} on {', '.join(nodes)}" for taint, nodes in taints.items())
+    if PASSING_TAINTS.search(message) or any(map(PASSING_TAINTS.match, taints)):
+        return [Finding("NODE_NOT_READY", title, mask(evidence), "Look at the nodes that are not ready.", "", key)]
+    if "Insufficient" in message and _replacing(pod, snapshot):
         hint = (
             "The new worker waits for what the old one holds, and would wait for ever. Free GPUs, or deploy with"
             " dynamo_surge_room: false, which ends the old worker first."
         )
         return [Finding("ROLLOUT_STUCK", title, evidence, hint, "scheduling", f"rollout {where}")]
-    return [Finding("UNSCHEDULABLE", title, evidence, hint, "scheduling", key)]
+    preempted = _preempted(pod, snapshot)
+    if preempted:
+        hint = "Something with a higher priority took the place: give the pod a priority_class, or add nodes."
+        return [Finding("EVICTED", title, mask(f"{preempted}; {evidence}"), hint, "scheduling", key)]
+    # Which taint it is decides whether it passes; without the nodes, or when the scheduler itself failed, nobody knows.
+    unsure = scheduled.get("reason") == "SchedulerError" or ("taint" in message and "{" not in message and not taints)
+    budget = "slow" if unsure or re.search(PASSING_CLAIMS, message) else "scheduling"
+    return [Finding("UNSCHEDULABLE", title, mask(evidence), hint, budget, key)]
+
+
+# What the control plane puts on nodes that don't work, and takes away again.
+PASSING_TAINTS = re.compile(
+    r"(.*\{)?node\.(kubernetes\.io/(not-ready|unreachable|network-unavailable|[a-z]+-pressure)|cloudprovider)"
+)
+PASSING_CLAIMS = r"not created yet|in the process of being allocated|is being deleted|deallocation of"
+UNBOUND = (
+    r"unbound immediate PersistentVolumeClaims|persistent volumes to bind|no class for claim"
+    r"|failed to find storage class|non-existent (pv|persistentvolume)"
+)
+
+
+def untolerated(pod: Object, nodes: list[Object]) -> dict[str, list[str]]:
+    """Taints (key=value:effect) that keep this pod away, with the names of their nodes."""
+    found: dict[str, list[str]] = {}
+    tolerations = (pod.get("spec") or {}).get("tolerations") or []
+    for node in nodes:
+        for taint in (node.get("spec") or {}).get("taints") or []:
+            if taint["effect"] != "PreferNoSchedule" and not tolerated(taint, tolerations):
+                value = f"={taint['value']}" if taint.get("value") else ""
+                found.setdefault(f"{taint['key']}{value}:{taint['effect']}", []).append(node["metadata"]["name"])
+    return found
+
+
+def _replacing(pod: Object, snapshot: Snapshot) -> bool:
+    """Does this pod wait for one of its own component that is to go only when it is ready?"""
+    view = snapshot.view
+    if _dgd.rolling(view.dgd) and _dgd.alive(_dgd.old_workers(view)):
+        return True
+    restart = ((view.dgd.get("status") or {}).get("restart") or {}).get("phase")
+    mine, template = label(pod, _dgd.COMPONENT), label(pod, "pod-template-hash")
+    older = [p for p in _dgd.alive(view.pods) if label(p, _dgd.COMPONENT) == mine]
+    return restart in _dgd.RESTARTING and any(label(p, "pod-template-hash") != template for p in older)
+
+
+def _preempted(pod: Object, snapshot: Snapshot) -> str:
+    """The last event by which a pod of the same ReplicaSet lost its place; empty when there is none."""
+    name, family = pod["metadata"]["name"], pod["metadata"]["name"].rpartition("-")[0]
+    for event in sorted(snapshot.events, key=event_time, reverse=True):
+        victim = str((event.get("involvedObject") or {}).get("name") or "")
+        mine = bool(family) and victim != name and victim.rpartition("-")[0] == family
+        if event.get("reason") in ("Preempted", "Preempting") and mine:
+            return f"{victim}: {event.get('message')}"
+    return ""
 
 
 def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, message: str) -> Finding:
@@ -148,15 +218,18 @@ def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, messag
     ]
     hint = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
     if events:
-        claim = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}"
-        return Finding("CLAIM_PENDING", claim, mask(str(events[-1].get("message"))), hint, "scheduling", key)
+        claim, text = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}", str(events[-1].get("message"))
+        if re.search(r"access ?mode|Read(Write|Only)(Many|Once)", text, re.IGNORECASE):
+            hint = "The storage class can't give this access mode: set dynamo_storage_class to one with ReadWriteMany."
+            return Finding("CLAIM_ACCESS_MODE", claim, mask(text), hint, "scheduling", key)
+        return Finding("CLAIM_PENDING", claim, mask(text), hint, "scheduling", key)
     return Finding("CLAIM_PENDING", title, read_scheduler(message)[0], hint, "slow", key)
 
 
 # Text of a pull error -> code, budget, hint; the first match. What a registry or a network may get over is "slow".
 PULL_ERRORS = (
     (
-        r"no match for platform|exec format",
+        r"no match for platform|no matching manifest for|no image found in .* for architecture|exec format",
         "IMAGE_ARCHITECTURE",
         "config",
         "The image has no variant for the CPU of this node.",
@@ -209,13 +282,25 @@ def _waiting(
     reason, message = waiting.get("reason"), str(waiting.get("message") or "")
     if reason in ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"):
         return _pull(pod, snapshot, str(container.get("image") or ""), waiting, title, where)
+    if reason == "CreateContainerConfigError" and "runAsNonRoot" in message:
+        hint = "The pod must not run as root and the image would: set a user in the component, or take another image."
+        return Finding("CONTAINER_START", title, mask(message), hint, "config", f"start {where}")
     if reason == "CreateContainerConfigError":
         hint = "Create what is missing, or check name and key in the inventory (dynamo_secret_name, dynamo_secret_key)."
         return Finding("CONFIG_MISSING", title, mask(message), hint, "config", f"config {where}")
     if reason in ("CreateContainerError", "RunContainerError", "StartError"):
-        hint = "The container cannot be started: check command and image of this component."
-        return Finding("CONTAINER_START", title, mask(f"{reason}: {message}"), hint, "config", f"start {where}")
+        return _start_error(f"{reason}: {message}", title, where)
     return None
+
+
+def _start_error(message: str, title: str, where: str) -> Finding:
+    """The runtime can't start the container's program. A node that is overloaded says so, too, and passes."""
+    if "exec format error" in message:
+        hint = "The image is built for another CPU architecture than the node: GB200 and GB300 nodes are arm64."
+        return Finding("IMAGE_ARCHITECTURE", title, mask(message), hint, "config", f"start {where}")
+    budget = "slow" if re.search(r"deadline exceeded|is reserved for|timed? ?out", message) else "config"
+    hint = "The container cannot be started: check command and image of this component."
+    return Finding("CONTAINER_START", title, mask(message), hint, budget, f"start {where}")
 
 
 def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -> Finding | None:
@@ -224,14 +309,16 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
     ended = state.get("terminated") or last.get("terminated") or {}
     if not ended or not count or container.get("ready"):
         return None
-    name = str(container.get("name"))
+    name, reason = str(container.get("name")), str(ended.get("reason") or "")
+    if reason in ("StartError", "ContainerCannotRun"):
+        return _start_error(f"{reason}: {ended.get('message') or ''}", title, label(pod, _dgd.COMPONENT))
     exit_code, key = ended.get("exitCode"), f"restarts {pod['metadata'].get('uid')} {name}"
     log_class, lines = classify_log(
         snapshot.logs.get(f"{pod['metadata']['name']}/{name}") or str(ended.get("message") or "")
     )
     times = f"{count} restart{'s' if count > 1 else ''}"
     facts = f"container {name} ended with exit code {exit_code}, {times}"
-    if ended.get("reason") == "OOMKilled":
+    if reason == "OOMKilled":
         hint = "Give the component more memory; /dev/shm (sharedMemorySize) counts towards its limit."
         return Finding(
             "OOM_KILLED",

@@ -12,6 +12,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import 
     HOPELESS_RESTARTS,
     pod_causes,
     read_scheduler,
+    untolerated,
 )
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
     CREATING,
@@ -19,11 +20,15 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
     NEW,
     NO_GPU,
     OLD,
+    TAINT,
+    Object,
     counts,
     crashed,
     dcd,
     event,
     look,
+    node,
+    not_ready,
     pod,
     pull,
     rolling,
@@ -38,6 +43,12 @@ CASES = [
     (pull("unexpected status from HEAD request to r/v2: 401 Unauthorized"), "IMAGE_UNAUTHORIZED", "config"),
     (pull("pull access denied, repository does not exist or may require login"), "IMAGE_UNAUTHORIZED", "config"),
     (pull("no match for platform in manifest: not found"), "IMAGE_ARCHITECTURE", "config"),
+    (pull("no matching manifest for linux/arm64/v8 in the manifest list entries"), "IMAGE_ARCHITECTURE", "config"),
+    (
+        pull('choosing image instance: no image found in image index for architecture "arm64", OS "linux"'),
+        "IMAGE_ARCHITECTURE",
+        "config",
+    ),
     (pull("dial tcp: lookup registry.example on 10.0.0.2:53: no such host"), "IMAGE_PULL", "config"),
     (pull("429 Too Many Requests - toomanyrequests: rate limit"), "IMAGE_PULL", "slow"),
     (pull("dial tcp 10.0.0.9:443: i/o timeout"), "IMAGE_PULL", "slow"),
@@ -87,7 +98,73 @@ CASES = [
         "CLAIM_TEMPLATE_MISSING",
         "scheduling",
     ),
+    (look(pod(scheduled=TAINT), nodes=[node("n1", "nvidia.com/gpu=x:NoSchedule")]), "UNSCHEDULABLE", "scheduling"),
+    (look(pod(scheduled=TAINT), nodes=[node("n1", "node.kubernetes.io/not-ready:NoExecute")]), "NODE_NOT_READY", ""),
+    (look(pod(scheduled=TAINT), nodes=[node("n", "node.kubernetes.io/pid-pressure:NoSchedule")]), "NODE_NOT_READY", ""),
+    # the user may not read nodes, so nobody knows whether the taint passes
+    (look(pod(scheduled=TAINT)), "UNSCHEDULABLE", "slow"),
+    (look(pod(scheduled="request channel: device class c does not exist")), "UNSCHEDULABLE", "scheduling"),
+    (look(pod(scheduled='resourceclaim "w" is being deleted')), "UNSCHEDULABLE", "slow"),
+    (
+        look(
+            pod("w-x-2", scheduled=NO_GPU),
+            events=(event("Preempted", "Preempted by pod 4f1c on node node-1", about="w-x-1"),),
+        ),
+        "EVICTED",
+        "scheduling",
+    ),
+    (
+        look(
+            pod("old", ready=True),
+            pod("new", scheduled=NO_GPU, created=LATER, template="t2"),
+            dgd=not_ready(restart="Restarting", workers=counts(2, 1, 1)),
+        ),
+        "ROLLOUT_STUCK",
+        "scheduling",
+    ),
+    (look(pod(scheduled='running Filter plugin: failed to find storage class "fast"')), "CLAIM_PENDING", "slow"),
+    (
+        look(
+            pod(
+                scheduled="0/1 nodes are available: 1 node(s) unavailable due to PersistentVolumeClaim with"
+                " ReadWriteOncePod access mode already in-use by another pod."
+            )
+        ),
+        "CLAIM_ACCESS_MODE",
+        "slow",
+    ),
+    # the claim's template came late: the event is still there, the pod waits for something else now
+    (look(pod(scheduled=NO_GPU), events=(event("FailedResourceClaimCreation", "x"),)), "UNSCHEDULABLE", "scheduling"),
     # between scheduling and running
+    (
+        look(pod(container=waiting("CreateContainerConfigError", "couldn't find key TOKEN in Secret llm/hf"))),
+        "CONFIG_MISSING",
+        "config",
+    ),
+    (
+        look(
+            pod(container=CREATING),
+            events=(event("FailedMount", 'volume "t" : references non-existent secret key: TOKEN'),),
+        ),
+        "CONFIG_MISSING",
+        "config",
+    ),
+    (
+        look(pod(container=waiting("CreateContainerConfigError", "image will run as root: runAsNonRoot"))),
+        "CONTAINER_START",
+        "config",
+    ),
+    (
+        look(pod(container=waiting("RunContainerError", "exec /usr/bin/python3: exec format error: unknown"))),
+        "IMAGE_ARCHITECTURE",
+        "config",
+    ),
+    (look(pod(container=waiting("CreateContainerError", "context deadline exceeded"))), "CONTAINER_START", "slow"),
+    (
+        look(pod(container=crashed(128, 3, "StartError", "CrashLoopBackOff"))),
+        "CONTAINER_START",
+        "config",
+    ),
     (look(pod(container=waiting("CreateContainerConfigError", 'secret "hf" not found'))), "CONFIG_MISSING", "config"),
     (look(pod(container=waiting("RunContainerError", 'exec: "nope": not found'))), "CONTAINER_START", "config"),
     (
@@ -172,6 +249,18 @@ def test_an_engine_that_can_not_start_needs_no_third_try() -> None:
             "3 nodes: 2 don't match the node selector or affinity, 1 have the taint nvidia.com/gpu: present",
             "Compare the placement",
         ),
+        (TAINT, "1 nodes: 1 have a taint that the pod doesn't tolerate", "Add a toleration"),
+        (
+            "0/4 nodes are available: 1 Insufficient memory, 1 node(s) didn't match PersistentVolume's node affinity, 2"
+            " cannot allocate all claims. no new claims to deallocate, preemption: 0/4 nodes.",
+            "4 nodes: 2 can't give what the resource claim asks for, 1 lack memory, 1 can't reach the volume",
+            "Look at the DRA driver",
+        ),
+        (
+            "0/2 nodes are available: 1 node(s) didn't satisfy existing pods anti-affinity rules, 1 Too many pods.",
+            "2 nodes: 1 don't match the pod affinity, 1 have the most pods they may run",
+            "Another pod",
+        ),
         ("0/1 nodes are available: 1 node(s) were unschedulable.", "1 nodes: 1 are cordoned", "Uncordon"),
         ("0/2 nodes are available: 2 something new.", "2 nodes: 2 something new", ""),
         ("no nodes", "no nodes", ""),
@@ -180,3 +269,48 @@ def test_an_engine_that_can_not_start_needs_no_third_try() -> None:
 def test_scheduler_messages(message: str, text: str, hint: str) -> None:
     found = read_scheduler(message)
     assert found[0] == text and found[1].startswith(hint)
+
+
+def claim_event(message: str, reason: str = "ProvisioningFailed") -> Snapshot:
+    """A pod that waits for its claim, and what the claim's controller says about it."""
+    waits = pod(scheduled="0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found")
+    waits["spec"]["volumes"] = [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}]
+    return look(waits, events=(event(reason, message, about="cache", kind="PersistentVolumeClaim"),))
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "code"),
+    [
+        (claim_event('storageclass.storage.k8s.io "fast" not found'), "CLAIM_PENDING"),
+        (
+            claim_event("no persistent volumes available for this claim and no storage class is set", "FailedBinding"),
+            "CLAIM_PENDING",
+        ),
+        (claim_event('volume "v" already bound to a different claim.', "FailedBinding"), "CLAIM_PENDING"),
+        (claim_event("NodePath only supports ReadWriteOnce and ReadWriteOncePod access modes"), "CLAIM_ACCESS_MODE"),
+    ],
+)
+def test_the_events_of_a_claim_tell_why_it_waits(snapshot: Snapshot, code: str) -> None:
+    found = pod_causes(snapshot.view.pods[1], snapshot)
+    assert [(f.code, f.budget) for f in found] == [(code, "scheduling")]
+    assert found[0].object == "PersistentVolumeClaim/cache" and found[0].evidence
+
+
+@pytest.mark.parametrize(
+    ("tolerations", "nodes", "found"),
+    [
+        ([], [node("a", "gpu=yes:NoSchedule"), node("b", "gpu=yes:NoSchedule")], {"gpu=yes:NoSchedule": ["a", "b"]}),
+        (
+            [{"key": "gpu", "operator": "Exists"}],
+            [node("a", "gpu=yes:NoSchedule", "x:NoExecute")],
+            {"x:NoExecute": ["a"]},
+        ),
+        ([], [node("a", "spot:PreferNoSchedule"), node("b")], {}),
+    ],
+)
+def test_taints_are_named_with_their_nodes(tolerations: list[Object], nodes: list[Object], found: Object) -> None:
+    waits = pod(scheduled=TAINT)
+    waits["spec"]["tolerations"] = tolerations
+    assert untolerated(waits, nodes) == found
+    evidence = pod_causes(waits, look(waits, nodes=nodes))[0].evidence
+    assert all(f"{taint} on {', '.join(names)}" in evidence for taint, names in found.items())
