@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._changes import Changes
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
@@ -23,8 +24,8 @@ DCD = ("nvidia.com/v1beta1", "DynamoComponentDeployment")
 # An API server that restarts or limits requests says nothing about the deployment.
 UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
 NOT_APPLIED = "NOT_APPLIED"
-# A watch that ends at once must not turn the wait into a busy loop.
-SHORT_WATCH = 0.5
+# Seconds between two looks when nothing tells of changes.
+POLL = 3.0
 LOG_LINES = 40
 # A token may be renewed while a wait of an hour goes on; credentials that are refused so often in a row are wrong.
 RENEWALS = 3
@@ -44,15 +45,26 @@ class Wait:
         clock: Clock = Clock(),
         say: Callable[[str], None] = lambda _: None,
         reconnect: Callable[[], Cluster] | None = None,
+        changes: Changes | None = None,
     ) -> None:
-        self.reconnect, self.refused = reconnect, 0
+        self.reconnect, self.refused, self.changes = reconnect, 0, changes
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
-        """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds."""
+        """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds.
+
+        interval: seconds between two looks while no change is told of.
+        """
+        try:
+            return self._run(timeout, interval)
+        finally:
+            if self.changes:
+                self.changes.close()
+
+    def _run(self, timeout: float, interval: float) -> dict[str, Any]:
         began = self.clock.now()
         trouble: DynamoError | None = None
         snapshot, verdict = None, Verdict("STARTING")
@@ -79,7 +91,10 @@ class Wait:
             self.say(f"{self.name}: {self._line(snapshot, verdict, lasting, trouble)}")
             if passed >= timeout:
                 raise self._failure(timed_out(verdict, findings, trouble), passed)
-            self._wait_for_change(snapshot, min(interval, timeout - passed))
+            self.changes = self.changes or Changes(lambda: self.cluster, self.namespace, self.name)
+            due = max(0.1, self.patience.due(self.clock.now(), findings))
+            soon = POLL if trouble or self.changes.blind else due
+            self.changes.wait(min(interval, soon, timeout - passed))
 
     def _passing(self, error: DynamoError) -> bool:
         """Does the error say nothing about the deployment, and may it go? Reads that end with 5xx, and stale tokens."""
@@ -154,22 +169,6 @@ class Wait:
                             raise
                         self.optional["log"] = error.code != "FORBIDDEN"
         return logs
-
-    def _wait_for_change(self, snapshot: Snapshot | None, seconds: float) -> None:
-        """Until the deployment's object changes, at most `seconds`."""
-        began = self.clock.now()
-        seen = snapshot.view.dgd["metadata"].get("resourceVersion") if snapshot else None
-        if seen and seconds >= 1:
-            try:
-                selectors = {"field_selector": f"metadata.name={self.name}", "resource_version": seen}
-                for event in self.cluster.watch(*DGD, self.namespace, seconds, **selectors):
-                    if event["object"]["metadata"].get("resourceVersion") != seen:
-                        self.clock.sleep(max(0.0, SHORT_WATCH - (self.clock.now() - began)))
-                        return
-            except DynamoError as error:
-                if error.code != "FORBIDDEN" and not self._passing(error):
-                    raise
-        self.clock.sleep(max(0.0, seconds - (self.clock.now() - began)))
 
     def _line(
         self, snapshot: Snapshot | None, verdict: Verdict, findings: list[Finding], trouble: DynamoError | None

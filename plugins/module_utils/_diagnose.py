@@ -9,6 +9,7 @@ pass by itself has the budget "" and never ends a wait; it only explains one tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
@@ -72,6 +73,11 @@ class Patience:
         """Those worth a line of progress: what needs someone to act at once, the rest after LASTING seconds."""
         urgent = ("now", "config", "restarts")
         return [f for f in findings if f.budget in urgent or now - self._since[f.key] >= LASTING + 10 * f.extra]
+
+    def due(self, now: float, findings: list[Finding]) -> float:
+        """Seconds until the first of these findings, just judged, is final by its time; infinite without one."""
+        timed = [f for f in findings if f.budget not in ("", "now", "restarts")]
+        return min((self.budgets[f.budget] + f.extra - (now - self._since[f.key]) for f in timed), default=math.inf)
 
     def _final(self, finding: Finding, seen: float) -> bool:
         if finding.budget in ("", "now"):
