@@ -15,6 +15,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -132,13 +133,8 @@ class Wait:
             self._list("apps/v1", "Deployment", label_selector=selector) if short else [],
             self._list("apps/v1", "ReplicaSet", label_selector=selector) if short else [],
             self._logs(pods),
-            self._list("v1", "Node") if any(map(self._tainted, pods)) else [],
+            self._list("v1", "Node") if any(map(tainted, pods)) else [],
         )
-
-    @staticmethod
-    def _tainted(pod: Object) -> bool:
-        """Since Kubernetes 1.34 the scheduler doesn't say which taint it is."""
-        return "taint" in str(_dgd.condition(pod, "PodScheduled").get("message") or "")
 
     def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:
         """Objects that only help to explain: a user who may not read them still gets a verdict."""

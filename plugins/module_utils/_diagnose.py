@@ -175,10 +175,10 @@ def _missing(snapshot: Snapshot) -> list[Finding]:
         refusal = next((r for r in map(_refusal, mine) if r[1]), None)
         if refusal:
             title, text = refusal
-            code, hint = next(
-                ((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why.")
-            )
-            found.append(Finding(code, title, mask(text), hint, _patience(code, text, view), key))
+            code, hint, budget = read_refusal(text)
+            if code == "QUOTA_EXCEEDED" and any(map(_dgd.leaving, view.pods)):
+                budget = ""  # ending pods still hold the quota
+            found.append(Finding(code, title, mask(text), hint, budget, key))
         elif not pods:
             text = f"{component.name}: no pod exists, {component.desired} wanted, and no condition says why"
             hint = "Look at the operator's log and at the Deployments of the namespace."
@@ -186,11 +186,11 @@ def _missing(snapshot: Snapshot) -> list[Finding]:
     return found
 
 
-def _patience(code: str, text: str, view: _dgd.View) -> str:
-    """The budget of a refusal: none while ending pods still hold the quota, much for what passes by itself."""
-    if code == "QUOTA_EXCEEDED" and any(map(_dgd.leaving, view.pods)):
-        return ""
-    return "slow" if code == "NO_PODS" or any(words in text for words in PASSING_REFUSAL) else "config"
+def read_refusal(text: str) -> tuple[str, str, str]:
+    """Code, hint and budget of what the API server said to a controller that wanted to make a pod."""
+    code, hint = next(((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why."))
+    passing = code == "NO_PODS" or any(words in text for words in PASSING_REFUSAL)
+    return code, hint, "slow" if passing else "config"
 
 
 def _refusal(owner: Object) -> tuple[str, str]:

@@ -171,6 +171,11 @@ UNBOUND = (
 )
 
 
+def tainted(pod: Object) -> bool:
+    """Does the scheduler speak of taints? Since Kubernetes 1.34 it doesn't say which: only the nodes do."""
+    return "taint" in str(_dgd.condition(pod, "PodScheduled").get("message") or "")
+
+
 def untolerated(pod: Object, nodes: list[Object]) -> dict[str, list[str]]:
     """Taints (key=value:effect) that keep this pod away, with the names of their nodes."""
     found: dict[str, list[str]] = {}
