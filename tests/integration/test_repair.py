@@ -5,44 +5,21 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from lab import CACHE, DGD, Lab, binding, inventory, play
+from lab import DGD, Lab, binding, inventory, play
 
 HOST, FILLER = "mol-image", "mol-image-filler"
 NAME = "minimax-m3-1-sglang-agg-gb300"
-GPU = "nvidia.com/gpu"
 WORKER_GPUS = 4
-
-
-def free_gpus(cluster: Lab) -> int:
-    """GPUs of the lab's one node that no pod has."""
-    total = sum(int(node.status.allocatable.get(GPU, "0")) for node in cluster.core.list_node().items)
-    pods = [p for p in cluster.core.list_pod_for_all_namespaces().items if p.status.phase in ("Pending", "Running")]
-    requests = [(c.resources.requests or {}) for pod in pods for c in pod.spec.containers if c.resources]
-    return total - sum(int(request.get(GPU, "0")) for request in requests)
 
 
 @pytest.fixture
 def room_for_one_worker(cluster: Lab) -> Iterator[None]:
     cluster.remove([HOST, FILLER])
-    taken = str(free_gpus(cluster) - WORKER_GPUS)
-    image = json.loads((CACHE / "lab/inferops-lab.json").read_text())["image"]
-    container = {
-        "name": "filler",
-        "image": image,
-        "imagePullPolicy": "Never",
-        "command": ["sleep", "3600"],
-        "resources": {"requests": {GPU: taken}, "limits": {GPU: taken}},
-    }
-    cluster.core.create_namespace({"metadata": {"name": FILLER}})
-    cluster.core.create_namespaced_pod(
-        FILLER,
-        {"metadata": {"name": "filler"}, "spec": {"terminationGracePeriodSeconds": 0, "containers": [container]}},
-    )
+    cluster.fill(FILLER, WORKER_GPUS)
     yield
     cluster.remove([HOST, FILLER])
 
