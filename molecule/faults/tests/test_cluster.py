@@ -130,7 +130,11 @@ def test_faults_of_the_cluster(cluster: Lab, tmp_path: Path, capsys: pytest.Capt
     assert run.rc == 0 and "three" in row["detail"], row
 
     slowly = binding(env={"Worker": {"LAB_TEXT": ANSWER, "LAB_TOKEN_DELAY": "0.1"}})
-    smoke = {"smoke_test_checks": ["models", "stream"], "smoke_test_timeout": 50, "smoke_test_request_timeout": 40}
+    smoke: dict[str, Any] = {
+        "smoke_test_checks": ["models", "stream"],
+        "smoke_test_timeout": 50,
+        "smoke_test_request_timeout": 40,
+    }
     meddler = Meddler(kill_serving, again=True)
     result = deploy(tmp_path / "4", dynamo_binding=slowly, **smoke)
     fails("killed in a stream", GONE, "stream", meddler, result)

@@ -83,7 +83,7 @@ def test_only_new_images_are_pulled_once_on_each_node() -> None:
 
 
 def test_the_jobs_need_no_gpu_and_go_by_themselves() -> None:
-    pulls = [{"image": "r/x:2", "node": node, "secrets": [{"name": "s"}]} for node in ("n1", "n2")]
+    pulls: list[Any] = [{"image": "r/x:2", "node": node, "secrets": [{"name": "s"}]} for node in ("n1", "n2")]
     jobs = FilterModule().filters()["pull_jobs"](release(), {"pulls": pulls})
     assert len({job["metadata"]["name"] for job in jobs}) == 2
     pod = jobs[0]["spec"]["template"]["spec"]
