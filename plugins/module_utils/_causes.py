@@ -49,13 +49,17 @@ class Finding(NamedTuple):
 
 def pod_events(pod: Object, snapshot: Snapshot, *reasons: str) -> list[str]:
     """Messages of the events of this very pod (by uid) with one of these reasons, oldest first."""
+    return [str(event.get("message") or "") for event in events_of(pod, snapshot, *reasons)]
+
+
+def events_of(pod: Object, snapshot: Snapshot, *reasons: str) -> list[Object]:
     uid = pod["metadata"].get("uid")
     mine = [
         e
         for e in snapshot.events
         if (e.get("involvedObject") or {}).get("uid") == uid and (not reasons or e.get("reason") in reasons)
     ]
-    return [str(e.get("message") or "") for e in sorted(mine, key=event_time)]
+    return sorted(mine, key=event_time)
 
 
 def event_time(event: Object) -> str:

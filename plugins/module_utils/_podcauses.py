@@ -14,6 +14,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     Snapshot,
     classify_log,
     event_time,
+    events_of,
     mask,
     pod_events,
 )
@@ -334,16 +335,16 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
             key,
             count,
         )
-    killed = [m for m in pod_events(pod, snapshot, "Killing") if "probe" in m and name in m]
-    if killed and exit_code in (0, 137, 143):
-        start = "startup probe" in killed[-1]
+    killed = _killed(pod, snapshot, name, ended)
+    if killed:
+        start = "startup probe" in killed
         hint = (
             "The engine needed longer to start than its startup probe allows."
             if start
             else "The engine did not answer its liveness probe in time, as while it compiles: give the probe more room."
         )
         code = "STARTUP_BUDGET" if start else "PROBE_KILLED"
-        return Finding(code, title, mask(f"{killed[-1]} {facts}"), hint, "restarts", key, count)
+        return Finding(code, title, mask(f"{killed} {facts}"), hint, "restarts", key, count)
     if log_class and log_class.name == "wrong architecture":
         return Finding(
             "IMAGE_ARCHITECTURE", title, f"{facts}: {lines}", log_class.hint, "restarts", key, count, HOPELESS_RESTARTS
@@ -352,6 +353,17 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
     text = f"{facts}; {log_class.name}: {lines}" if log_class else f"{facts}: {lines}" if lines else facts
     limit = HOPELESS_RESTARTS if log_class and log_class.hopeless else 0
     return Finding("CRASH_LOOP", title, text, hint, "restarts", key, count, limit)
+
+
+def _killed(pod: Object, snapshot: Snapshot, name: str, ended: Object) -> str:
+    """The event by which a probe ended this very run of the container, whatever its exit code; empty without one."""
+    began, over = str(ended.get("startedAt") or "")[:19], str(ended.get("finishedAt") or "")[:19]
+    for event in events_of(pod, snapshot, "Killing"):
+        text = str(event.get("message") or "")
+        during = began <= event_time(event)[:19] <= over if began and over else ended.get("exitCode") in (0, 137, 143)
+        if during and "probe" in text and name in text:
+            return text
+    return ""
 
 
 def _creating(pod: Object, snapshot: Snapshot, title: str, where: str) -> list[Finding]:

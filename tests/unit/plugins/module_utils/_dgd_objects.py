@@ -157,13 +157,21 @@ def waiting(reason: str, message: str = "") -> Object:
     return {"state": {"waiting": {"reason": reason, "message": message}}}
 
 
-def crashed(exit_code: int = 1, restarts: int = 1, reason: str = "Error", now: str = "running") -> Object:
-    """Status of a container that ended before. now: running or CrashLoopBackOff."""
+def crashed(
+    exit_code: int = 1,
+    restarts: int = 1,
+    reason: str = "Error",
+    now: str = "running",
+    lived: tuple[int, int] | None = None,
+) -> Object:
+    """Status of a container that ended before. now: running or CrashLoopBackOff. lived: seconds of start and end."""
+    times = zip(("startedAt", "finishedAt"), lived or (), strict=False)
+    ended = {"exitCode": exit_code, "reason": reason, **{key: f"2026-11-30T10:00:{at:02d}Z" for key, at in times}}
     state: Object = {"running": {}} if now == "running" else {"waiting": {"reason": now}}
     return {
         "restartCount": restarts,
         "state": state,
-        "lastState": {"terminated": {"exitCode": exit_code, "reason": reason}},
+        "lastState": {"terminated": ended},
     }
 
 

@@ -216,6 +216,24 @@ CASES = [
         "STARTUP_BUDGET",
         "restarts",
     ),
+    # an engine that handles its signal ends as it likes
+    (
+        look(
+            pod(container=crashed(1, lived=(0, 40))),
+            events=(event("Killing", "Container main failed liveness probe, will be restarted", at=30),),
+        ),
+        "PROBE_KILLED",
+        "restarts",
+    ),
+    # the probe killed an earlier run of it; this one crashed
+    (
+        look(
+            pod(container=crashed(137, lived=(40, 50))),
+            events=(event("Killing", "Container main failed liveness probe, will be restarted", at=30),),
+        ),
+        "CRASH_LOOP",
+        "restarts",
+    ),
     (
         look(pod(container=crashed(255)), logs={"worker-1/main": "exec /usr/bin/python3: exec format error"}),
         "IMAGE_ARCHITECTURE",
