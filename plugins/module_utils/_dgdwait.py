@@ -15,7 +15,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
-from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import tainted
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster

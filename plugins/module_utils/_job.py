@@ -16,7 +16,8 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, read_refusal
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
-from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes, tainted
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster

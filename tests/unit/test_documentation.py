@@ -34,7 +34,7 @@ def code_constants() -> Iterator[tuple[str, str]]:
 
 
 # Where the causes come from that end a wait or a smoke test: each has a paragraph, and an anchor that results refer to.
-CAUSES = {"_diagnose.py", "_podcauses.py", "_dgdwait.py", "_smoke.py", "_ready.py"}
+CAUSES = {"_diagnose.py", "_podcauses.py", "_scheduling.py", "_dgdwait.py", "_smoke.py", "_ready.py"}
 # What the API server says in between.
 ELSEWHERE = {"NO_CLUSTER", "API_ERROR", "API_ABSENT", "FORBIDDEN", "UNAUTHORIZED"}
 
