@@ -100,5 +100,5 @@ def test_a_worker_that_serves_is_not_given_up_for_an_image_that_can_not_be_pulle
     image = f"localhost:5000/good/{uuid.uuid4().hex[:8]}/sglang-runtime:1.3.0"
     good = {"dynamo_binding": binding(image={"Worker": image})}
     third = play("deploy.yml", inventory(tmp_path / "good", {HOST: good}), *command)
-    assert third.rc == 0 and "Wait until they are there" in third.output
+    assert third.rc == 0 and "Wait until the image is there" in third.output
     assert "4" in cluster.ask(HOST, f"{NAME}-frontend", "minimax-m3.1", "What is 2 + 2?")
