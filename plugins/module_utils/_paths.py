@@ -29,6 +29,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._http import (
     fetch,
     poll,
 )
+from ansible_collections.inferops.dynamo.plugins.module_utils._objects import HARMLESS
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -185,13 +186,7 @@ def job_manifest(
             "requests": {"cpu": "10m", "memory": "64Mi"},
             "limits": {"cpu": "500m", "memory": "128Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "runAsUser": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": HARMLESS,
     }
     pod: dict[str, Any] = {
         "restartPolicy": "Never",

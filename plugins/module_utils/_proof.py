@@ -16,16 +16,8 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import r
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._findings import Finding, finding
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import Manifest
-from ansible_collections.inferops.dynamo.plugins.module_utils._model_cache import LABELS
+from ansible_collections.inferops.dynamo.plugins.module_utils._objects import HARMLESS, LABELS
 
-# Every namespace may run such a pod, the strictest Pod Security level included.
-HARMLESS = {
-    "allowPrivilegeEscalation": False,
-    "capabilities": {"drop": ["ALL"]},
-    "runAsNonRoot": True,
-    "runAsUser": 65534,
-    "seccompProfile": {"type": "RuntimeDefault"},
-}
 SMALL = {"requests": {"cpu": "1m", "memory": "16Mi"}, "limits": {"cpu": "100m", "memory": "64Mi"}}
 
 
