@@ -287,7 +287,7 @@ class Cluster:
         return Response(status, {str(k).lower(): str(v) for k, v in dict(headers).items()}, data, tuple(arrivals))
 
     def open_port(self, namespace: str, pod: str, port: int) -> Any:
-        """A socket to a port of a pod, with the verb create on pods/portforward. DynamoError as for other requests."""
+        """A socket to a port of a pod, with the verbs get and create on pods/portforward. DynamoError as for others."""
         api = kubernetes.client.CoreV1Api(self._api_client)
         try:
             forward = kubernetes.stream.portforward(

@@ -4,7 +4,7 @@
 """PRIVATE: the ways to a frontend inside a cluster. A way that fails is PATH_UNREACHABLE: it says nothing of a model.
 
 service_proxy: through the API server; verbs get and create on services/proxy.
-port_forward: to a ready pod of the Service; verbs get on services, list on pods, create on pods/portforward.
+port_forward: to a ready pod of the Service; verbs get on services, list on pods, get and create on pods/portforward.
 job: from a Job in the namespace; verbs patch, create and delete on jobs, list on pods, get on pods/log.
 """
 
