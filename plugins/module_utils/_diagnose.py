@@ -121,7 +121,8 @@ def _halfway(view: _dgd.View) -> list[Finding]:
     hint = "The Dynamo operator stopped in the middle: look at its Deployment and log."
     for dcd in view.dcds:
         generation = dcd["metadata"].get("generation") or 0
-        observed = (dcd.get("status") or {}).get("observedGeneration") or 0
+        status = dcd.get("status") or {}
+        observed = status.get("observedGeneration", generation if status else 0)  # not every version may have it
         if observed < generation and not _dgd.leaving(dcd) and not _refusal(dcd)[1]:
             title = f"DynamoComponentDeployment/{dcd['metadata']['name']}"
             evidence = f"generation {generation}, observed {observed or 'none'}"
@@ -131,7 +132,7 @@ def _halfway(view: _dgd.View) -> list[Finding]:
     if done and wanted and not _dgd.orphans(view) and _dgd.pathway(view.dgd) == "component":
         name = f"DynamoGraphDeployment/{view.dgd['metadata']['name']}"
         evidence = f"all {wanted} pods are ready, and its status doesn't say so"
-        return [Finding("OPERATOR_SILENT", name, evidence, hint, "operator", "operator")]
+        return [Finding("OPERATOR_SILENT", name, evidence, hint, "slow", "operator")]
     return []
 
 

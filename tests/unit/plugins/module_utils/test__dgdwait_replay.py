@@ -189,7 +189,7 @@ COURSES: dict[str, list[Step]] = {
     "taint": stays(look(pod(scheduled=TAINT), nodes=GPU_NODE), "UNSCHEDULABLE", BUDGETS["scheduling"]),
     "update of a broken pod without room": stays(STUCK, "ROLLOUT_STUCK", BUDGETS["scheduling"]),
     "operator is away": stays(look(dgd=dgd(generation=2)), "OPERATOR_SILENT", BUDGETS["operator"]),
-    "operator left in the middle": stays(look(pod(ready=True)), "OPERATOR_SILENT", BUDGETS["operator"]),
+    "operator left in the middle": stays(look(pod(ready=True)), "OPERATOR_SILENT", BUDGETS["slow"]),
     "operator fails on": stays(FAILED, "RECONCILE_FAILED", BUDGETS["operator"]),
     "Pod Security": stays(refused('violates PodSecurity "restricted:latest"'), "POD_SECURITY", BUDGETS["config"]),
 }

@@ -43,7 +43,7 @@ CASES = [
     (look(), "NO_PODS", "operator"),
     # the operator went away in the middle
     (look(pod(container={"started": False}), dcds=[dcd(OLD, observed=0)]), "OPERATOR_SILENT", "operator"),
-    (look(pod(ready=True)), "OPERATOR_SILENT", "operator"),
+    (look(pod(ready=True)), "OPERATOR_SILENT", "slow"),
     (
         look(dgd=not_ready(name="a" * 48, workers=counts(0, 0, 0))),
         "NAME_TOO_LONG",
@@ -101,10 +101,15 @@ def test_write_conflicts_of_the_operator_are_no_cause() -> None:
     assert [f.code for f in diagnose(look(dcds=[dcd(OLD, conditions=[condition])]))] == ["NO_PODS"]
 
 
+# of an operator that doesn't count what it has seen
+UNNUMBERED = {**dcd(OLD), "status": {"conditions": [{"type": "Available", "status": "False"}]}}
+
+
 @pytest.mark.parametrize(
     "snapshot",
     [
         look(pod(container={"started": False})),
+        look(pod(container={"started": False}), dcds=[UNNUMBERED]),
         look(pod(container=CREATING), events=(event("Pulling", "Pulling image"),)),
         look(pod(scheduled=False)),
         # an old mount error: the image is being pulled since
