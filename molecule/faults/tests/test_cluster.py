@@ -6,7 +6,9 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -60,12 +62,13 @@ def generation(lab: Lab) -> int:
     return int(found["metadata"]["generation"]) if found else 0
 
 
-def after_update(since: int, then: Callable[[Lab], Any]) -> Callable[[Lab], bool]:
-    """As soon as the deployment has a newer generation than `since`."""
+def after_update(since: int, then: Callable[[Lab], Any], later: float = 0) -> Callable[[Lab], bool]:
+    """As soon as the deployment has a newer generation than `since`, or so many seconds later."""
 
     def act(lab: Lab) -> bool:
         if generation(lab) <= since:
             return False
+        time.sleep(later)
         then(lab)
         return True
 
@@ -96,7 +99,7 @@ def deploy(folder: Path, text: str = "", **more: Any) -> tuple[Play, dict[str, A
         "--extra-vars=target=sglang-gb300",
         "--extra-vars=allow_gap=true",
     )
-    return run, json.loads(max(reports.glob("*.json")).read_text("utf-8"))["hosts"][0]
+    return run, json.loads(max(reports.glob("*.json"), key=os.path.getmtime).read_text("utf-8"))["hosts"][0]
 
 
 def test_faults_of_the_cluster(cluster: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -110,17 +113,21 @@ def test_faults_of_the_cluster(cluster: Lab, tmp_path: Path, capsys: pytest.Capt
         assert run.rc != 0 and row["code"] in codes and words in row["detail"], row
         assert "Traceback" not in run.output
 
-    meddler = Meddler(after_update(0, lambda _lab: restart_api_server()))
+    # a wait that has begun bears it
+    meddler = Meddler(after_update(0, lambda _lab: restart_api_server(), later=6))
     run, row = deploy(tmp_path / "1", "one")
     assert meddler.stop() and run.rc == 0, row
     assert "one" in row["detail"]
 
+    # so long the operator looks away, that it is stopped before it has done anything
+    late = {"lab.inferops/stale-seconds": "10"}
+    two = binding(env={"Worker": {"LAB_TEXT": "two"}}, annotations=late)
     meddler = Meddler(after_update(generation(cluster), lambda lab: scale_operator(lab, 0)))
-    fails("operator stopped", {"OPERATOR_SILENT"}, "", meddler, deploy(tmp_path / "2", "two"))
-    run, row = deploy(tmp_path / "2a", "two")
+    fails("operator stopped", {"OPERATOR_SILENT"}, "", meddler, deploy(tmp_path / "2", dynamo_binding=two))
+    run, row = deploy(tmp_path / "2", dynamo_binding=two)
     assert run.rc != 0 and row["code"] == "OPERATOR_SILENT", "its webhook is away, too"
     scale_operator(cluster, 1)
-    run, row = deploy(tmp_path / "2", "two")
+    run, row = deploy(tmp_path / "2", dynamo_binding=two)
     assert run.rc == 0 and "two" in row["detail"], row
 
     meddler = Meddler(after_update(generation(cluster), taint))
