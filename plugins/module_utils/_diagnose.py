@@ -137,8 +137,15 @@ def _halfway(view: _dgd.View) -> list[Finding]:
 
 
 TRANSIENT_CONFLICT = "the object has been modified"
-# A webhook that is away comes back; the controllers try again by themselves.
-PASSING_REFUSAL = ("failed calling webhook", "failed to call webhook", "deadline exceeded", "etcdserver:")
+# A webhook that is away comes back, a new quota is counted, an account is made: the controllers try again.
+PASSING_REFUSAL = (
+    "failed calling webhook",
+    "failed to call webhook",
+    "deadline exceeded",
+    "etcdserver:",
+    "status unknown for quota",
+    "error looking up service account",
+)
 REFUSALS = (
     (
         "QUOTA_EXCEEDED",

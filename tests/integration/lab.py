@@ -198,6 +198,7 @@ class Play:
 
     rc: int
     output: str
+    lines: tuple[tuple[datetime, str], ...] = ()  # each with the time when it was said
 
     def recap(self, host: str) -> dict[str, int]:
         """Counters of the host's line in the recap."""
@@ -213,11 +214,13 @@ def play(playbook: str, *args: str, env: Mapping[str, str] | None = None, cwd: P
     clean |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(CACHE / "ansible-home"), "COLUMNS": "1000", **(env or {})}
     command = [str(Path(sys.executable).with_name("ansible-playbook")), str(ROOT / "playbooks" / playbook)]
     command += [f"--extra-vars=dynamo_report_dir={CACHE}/reports", *args]
-    done = subprocess.run(
-        command, cwd=cwd, env=clean, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    print(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
-    return Play(done.returncode, done.stdout + done.stderr)
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=cwd, env=clean, text=True, **pipes) as process:
+        assert process.stdout
+        lines = tuple((datetime.now(UTC), line) for line in process.stdout)
+    output = "".join(line for _at, line in lines)
+    print(f"$ {' '.join(command)}\n{output}")
+    return Play(process.returncode, output, lines)
 
 
 def lab_variables() -> dict[str, Any]:

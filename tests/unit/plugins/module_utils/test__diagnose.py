@@ -77,6 +77,7 @@ def owner(kind: str, condition: Object) -> Object:
         ("pods \"w\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: no", "ADMISSION_REFUSED", "config"),
         # the policy's own pods may be about to come back
         ('Internal error occurred: failed calling webhook "p": connection refused', "NO_PODS", "slow"),
+        ('pods "w" is forbidden: status unknown for quota: gpus', "ADMISSION_REFUSED", "slow"),
         ("something else", "NO_PODS", "slow"),
     ],
 )
