@@ -51,8 +51,8 @@ class Fault(NamedTuple):
     meddle: Callable[[str], Callable[[Lab], bool]] | None = None
 
 
-def bound(worker: dict[str, dict[str, Any]] = SMALL, **changes: Any) -> dict[str, Any]:
-    gpus = {kind: {**amounts, GPU: str(GPUS)} for kind, amounts in worker.items()}
+def bound(worker: dict[str, dict[str, Any]] | None = None, **changes: Any) -> dict[str, Any]:
+    gpus = {kind: {**amounts, GPU: str(GPUS)} for kind, amounts in (worker or SMALL).items()}
     return {"dynamo_binding": binding(resources={"all": SMALL, "Worker": gpus}, **changes)}
 
 

@@ -174,7 +174,7 @@ def test_a_watch_goes_on_where_it_was(opened: Opened, script: list[tuple[int, li
     "gone", [(410, [b"too old"], ""), (200, [json.dumps({"type": "ERROR", "object": GONE[1]}).encode() + b"\n"], "end")]
 )
 def test_a_version_that_is_too_old_begins_anew(opened: Opened, gone: tuple[int, list[bytes], str]) -> None:
-    _, server = opened((200, [change(7)], "end"), gone, (200, [change(90)], "stay"))
+    server = opened((200, [change(7)], "end"), gone, (200, [change(90)], "stay"))[1]
     until(lambda: len(server.asked) == 3)
     assert [query.get("resourceVersion") for query in server.asked] == [None, "7", None]
 
