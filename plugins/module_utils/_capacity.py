@@ -123,7 +123,8 @@ def _term(term: Mapping[str, Any], node: Mapping[str, Any]) -> bool:
     )
 
 
-def _tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+def tolerated(taint: Mapping[str, Any], tolerations: Iterable[Mapping[str, Any]]) -> bool:
+    """Does one of the pod's tolerations cover the node's taint?"""
     for toleration in tolerations:
         if toleration.get("effect") not in (None, "", taint["effect"]):
             continue
@@ -150,7 +151,7 @@ def obstacle(node: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
     if affinity and not any(_term(term, node) for term in affinity.get("nodeSelectorTerms") or []):
         return "doesn't match the node affinity"
     for taint in (node.get("spec") or {}).get("taints") or []:
-        if taint["effect"] in _BLOCKING and not _tolerated(taint, spec.get("tolerations") or []):
+        if taint["effect"] in _BLOCKING and not tolerated(taint, spec.get("tolerations") or []):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"has the taint {taint['key']}{value}:{taint['effect']}"
     return ""

@@ -15,13 +15,18 @@ MAX_EVIDENCE = 400
 
 
 class Snapshot(NamedTuple):
-    """One observation. events, deployments, replicasets: of the namespace; logs: last lines by "<pod>/<container>"."""
+    """One observation.
+
+    events, deployments, replicasets: of the namespace. logs: last lines by "<pod>/<container>". nodes: only while the
+    scheduler speaks of taints.
+    """
 
     view: View
     events: list[Object] = []
     deployments: list[Object] = []
     replicasets: list[Object] = []
     logs: Mapping[str, str] = {}
+    nodes: list[Object] = []
 
 
 class Finding(NamedTuple):
@@ -44,13 +49,17 @@ class Finding(NamedTuple):
 
 def pod_events(pod: Object, snapshot: Snapshot, *reasons: str) -> list[str]:
     """Messages of the events of this very pod (by uid) with one of these reasons, oldest first."""
+    return [str(event.get("message") or "") for event in events_of(pod, snapshot, *reasons)]
+
+
+def events_of(pod: Object, snapshot: Snapshot, *reasons: str) -> list[Object]:
     uid = pod["metadata"].get("uid")
     mine = [
         e
         for e in snapshot.events
         if (e.get("involvedObject") or {}).get("uid") == uid and (not reasons or e.get("reason") in reasons)
     ]
-    return [str(e.get("message") or "") for e in sorted(mine, key=event_time)]
+    return sorted(mine, key=event_time)
 
 
 def event_time(event: Object) -> str:

@@ -213,32 +213,34 @@ class Cluster:
     def watch(
         self, api_version: str, kind: str, namespace: str | None, timeout: float, **selectors: str | None
     ) -> Iterator[dict[str, Any]]:
-        """Events `{type, object}` until `timeout` seconds are over or the watch is cut; the caller lists again.
+        """Events `{type, object}` until `timeout` seconds are over or the watch is cut; the caller takes it up again.
 
-        selectors: label_selector, field_selector, resource_version.
+        selectors: label_selector, field_selector, resource_version. Type BOOKMARK: only the version moved.
+        DynamoError with status 410: that version is too old.
         """
         query = _query(
             watch="true",
+            allowWatchBookmarks="true",
             timeoutSeconds=max(1, int(timeout)),
             labelSelector=selectors.get("label_selector"),
             fieldSelector=selectors.get("field_selector"),
             resourceVersion=selectors.get("resource_version"),
         )
-        path = self._path(api_version, kind, namespace)
+        path, title = self._path(api_version, kind, namespace), _apierrors.title_of(kind, "", namespace)
         try:
             answer = self._request("GET", path, query, read_timeout=timeout + CONNECT_TIMEOUT)
         except DynamicApiError as error:
-            if error.status == 410:
-                return
-            raise self._error(error, "watch", _apierrors.title_of(kind, "", namespace)) from error
+            raise self._error(error, "watch", title) from error
         try:
             for event in _lines(answer):
                 if event.get("type") == "ERROR":
-                    return
+                    status = event.get("object") or {}
+                    text = f"the watch of {title} ended: {_apierrors.one_line(status.get('message') or 'no reason')}."
+                    raise DynamoError(text, "API_ERROR", status=status.get("code"))
                 hide_secret(event.get("object") or {})
                 yield event
         except (urllib3.exceptions.HTTPError, ValueError):
-            return  # cut off: what happened meanwhile is seen by the caller's next list
+            return  # cut off
         finally:
             answer.close()
 
@@ -285,7 +287,7 @@ class Cluster:
         return Response(status, {str(k).lower(): str(v) for k, v in dict(headers).items()}, data, tuple(arrivals))
 
     def open_port(self, namespace: str, pod: str, port: int) -> Any:
-        """A socket to a port of a pod, with the verb create on pods/portforward. DynamoError as for other requests."""
+        """A socket to a port of a pod, with the verbs get and create on pods/portforward. DynamoError as for others."""
         api = kubernetes.client.CoreV1Api(self._api_client)
         try:
             forward = kubernetes.stream.portforward(

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._changes import Changes
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -23,8 +25,8 @@ DCD = ("nvidia.com/v1beta1", "DynamoComponentDeployment")
 # An API server that restarts or limits requests says nothing about the deployment.
 UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
 NOT_APPLIED = "NOT_APPLIED"
-# A watch that ends at once must not turn the wait into a busy loop.
-SHORT_WATCH = 0.5
+# Seconds between two looks when nothing tells of changes.
+POLL = 3.0
 LOG_LINES = 40
 # A token may be renewed while a wait of an hour goes on; credentials that are refused so often in a row are wrong.
 RENEWALS = 3
@@ -44,26 +46,37 @@ class Wait:
         clock: Clock = Clock(),
         say: Callable[[str], None] = lambda _: None,
         reconnect: Callable[[], Cluster] | None = None,
+        changes: Changes | None = None,
     ) -> None:
-        self.reconnect, self.refused = reconnect, 0
+        self.reconnect, self.refused, self.changes = reconnect, 0, changes
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
-        """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds."""
+        """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds.
+
+        interval: seconds between two looks while no change is told of.
+        """
+        try:
+            return self._run(timeout, interval)
+        finally:
+            if self.changes:
+                self.changes.close()
+
+    def _run(self, timeout: float, interval: float) -> dict[str, Any]:
         began = self.clock.now()
         trouble: DynamoError | None = None
-        snapshot, verdict, findings = None, Verdict("STARTING"), []
+        snapshot, verdict = None, Verdict("STARTING")
+        findings: list[Finding] = []
         while True:
             try:
                 if self.refused and self.reconnect:
                     self.cluster = self.reconnect()
                 snapshot = self.observe()
                 trouble, self.refused = None, 0
-                findings = diagnose(snapshot)
-                verdict = _dgd.judge(snapshot.view, pulling(snapshot))
+                verdict, findings = assess(snapshot, self.patience, self.clock.now())
             except DynamoError as error:
                 if not self._passing(error):
                     raise
@@ -73,14 +86,16 @@ class Wait:
                 if verdict.state == "READY":
                     self.say(f"{self.name}: ready, {verdict.evidence}")
                     return {"verdict": verdict._asdict(), "seconds": round(passed, 1)}
-                final = self.patience.judge(self.clock.now(), findings)
-                if final:
-                    raise self._failure(terminal(verdict, final), passed)
+                if verdict.state == "TERMINAL":
+                    raise self._failure(verdict, passed)
             lasting = [] if trouble else self.patience.lasting(self.clock.now(), findings)
             self.say(f"{self.name}: {self._line(snapshot, verdict, lasting, trouble)}")
             if passed >= timeout:
                 raise self._failure(timed_out(verdict, findings, trouble), passed)
-            self._wait_for_change(snapshot, min(interval, timeout - passed))
+            self.changes = self.changes or Changes(lambda: self.cluster, self.namespace, self.name)
+            due = max(0.1, self.patience.due(self.clock.now(), findings))
+            soon = POLL if trouble or self.changes.blind else due
+            self.changes.wait(min(interval, soon, timeout - passed))
 
     def _passing(self, error: DynamoError) -> bool:
         """Does the error say nothing about the deployment, and may it go? Reads that end with 5xx, and stale tokens."""
@@ -118,6 +133,7 @@ class Wait:
             self._list("apps/v1", "Deployment", label_selector=selector) if short else [],
             self._list("apps/v1", "ReplicaSet", label_selector=selector) if short else [],
             self._logs(pods),
+            self._list("v1", "Node") if any(map(tainted, pods)) else [],
         )
 
     def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:
@@ -149,22 +165,6 @@ class Wait:
                             raise
                         self.optional["log"] = error.code != "FORBIDDEN"
         return logs
-
-    def _wait_for_change(self, snapshot: Snapshot | None, seconds: float) -> None:
-        """Until the deployment's object changes, at most `seconds`."""
-        began = self.clock.now()
-        seen = snapshot.view.dgd["metadata"].get("resourceVersion") if snapshot else None
-        if seen and seconds >= 1:
-            try:
-                selectors = {"field_selector": f"metadata.name={self.name}", "resource_version": seen}
-                for event in self.cluster.watch(*DGD, self.namespace, seconds, **selectors):
-                    if event["object"]["metadata"].get("resourceVersion") != seen:
-                        self.clock.sleep(max(0.0, SHORT_WATCH - (self.clock.now() - began)))
-                        return
-            except DynamoError as error:
-                if error.code != "FORBIDDEN" and not self._passing(error):
-                    raise
-        self.clock.sleep(max(0.0, seconds - (self.clock.now() - began)))
 
     def _line(
         self, snapshot: Snapshot | None, verdict: Verdict, findings: list[Finding], trouble: DynamoError | None
@@ -198,9 +198,14 @@ def holds(live: Any, wanted: Any) -> bool:
     return bool(live == wanted)
 
 
-def terminal(verdict: Verdict, finding: Finding) -> Verdict:
-    """The end of a wait by a cause that is final."""
-    return Verdict("TERMINAL", finding.code, finding.object, finding.evidence, finding.hint, verdict.phase)
+def assess(snapshot: Snapshot, patience: Patience, now: float) -> tuple[Verdict, list[Finding]]:
+    """The verdict on one observation after those before it, TERMINAL when a cause is final, and all causes in it."""
+    findings = diagnose(snapshot)
+    verdict = _dgd.judge(snapshot.view, pulling(snapshot))
+    final = patience.judge(now, findings) if verdict.state != "READY" else None
+    if final:
+        verdict = Verdict("TERMINAL", final.code, final.object, final.evidence, final.hint, verdict.phase)
+    return verdict, findings
 
 
 def timed_out(verdict: Verdict, findings: list[Finding], trouble: DynamoError | None) -> Verdict:

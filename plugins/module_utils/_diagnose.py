@@ -9,10 +9,17 @@ pass by itself has the budget "" and never ends a wait; it only explains one tha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
-from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot, event_time, mask
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
+    Finding,
+    Snapshot,
+    event_time,
+    mask,
+    pod_events,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, label
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
 
@@ -67,6 +74,11 @@ class Patience:
         urgent = ("now", "config", "restarts")
         return [f for f in findings if f.budget in urgent or now - self._since[f.key] >= LASTING + 10 * f.extra]
 
+    def due(self, now: float, findings: list[Finding]) -> float:
+        """Seconds until the first of these findings, just judged, is final by its time; infinite without one."""
+        timed = [f for f in findings if f.budget not in ("", "now", "restarts")]
+        return min((self.budgets[f.budget] + f.extra - (now - self._since[f.key]) for f in timed), default=math.inf)
+
     def _final(self, finding: Finding, seen: float) -> bool:
         if finding.budget in ("", "now"):
             return finding.budget == "now"
@@ -95,7 +107,7 @@ def _operator(snapshot: Snapshot) -> list[Finding]:
         evidence = f"generation {dgd['metadata'].get('generation')}, observed {observed}"
         hint = "The Dynamo operator does not work on this object: look at its Deployment and log."
         return [Finding("OPERATOR_SILENT", name, evidence, hint, "operator", "operator")]
-    found = []
+    found = _halfway(view)
     for dcd in _dgd.orphans(view):
         evidence = f"generation {label(dcd, _dgd.HASH)}, the deployment's is {_dgd.current_hash(dgd)}"
         hint = "An update dropped the annotation with the worker hash. Delete this object: its workers only hold GPUs."
@@ -104,7 +116,36 @@ def _operator(snapshot: Snapshot) -> list[Finding]:
     return found
 
 
+def _halfway(view: _dgd.View) -> list[Finding]:
+    """An operator that went away in the middle: what it made is not processed, or all pods are ready and unnoticed."""
+    hint = "The Dynamo operator stopped in the middle: look at its Deployment and log."
+    for dcd in view.dcds:
+        generation = dcd["metadata"].get("generation") or 0
+        status = dcd.get("status") or {}
+        observed = status.get("observedGeneration", generation if status else 0)  # not every version may have it
+        if observed < generation and not _dgd.leaving(dcd) and not _refusal(dcd)[1]:
+            title = f"DynamoComponentDeployment/{dcd['metadata']['name']}"
+            evidence = f"generation {generation}, observed {observed or 'none'}"
+            return [Finding("OPERATOR_SILENT", title, evidence, hint, "operator", "operator")]
+    pods, wanted = _dgd.alive(view.pods), sum(c.desired for c in _dgd.components(view.dgd))
+    done = len(pods) == len(view.pods) == wanted and all(map(_dgd.ready, pods))
+    if done and wanted and not _dgd.orphans(view) and _dgd.pathway(view.dgd) == "component":
+        name = f"DynamoGraphDeployment/{view.dgd['metadata']['name']}"
+        evidence = f"all {wanted} pods are ready, and its status doesn't say so"
+        return [Finding("OPERATOR_SILENT", name, evidence, hint, "slow", "operator")]
+    return []
+
+
 TRANSIENT_CONFLICT = "the object has been modified"
+# A webhook that is away comes back, a new quota is counted, an account is made: the controllers try again.
+PASSING_REFUSAL = (
+    "failed calling webhook",
+    "failed to call webhook",
+    "deadline exceeded",
+    "etcdserver:",
+    "status unknown for quota",
+    "error looking up service account",
+)
 REFUSALS = (
     (
         "QUOTA_EXCEEDED",
@@ -142,15 +183,22 @@ def _missing(snapshot: Snapshot) -> list[Finding]:
         refusal = next((r for r in map(_refusal, mine) if r[1]), None)
         if refusal:
             title, text = refusal
-            code, hint = next(
-                ((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why.")
-            )
-            found.append(Finding(code, title, mask(text), hint, "config", key))
+            code, hint, budget = read_refusal(text)
+            if code == "QUOTA_EXCEEDED" and any(map(_dgd.leaving, view.pods)):
+                budget = ""  # ending pods still hold the quota
+            found.append(Finding(code, title, mask(text), hint, budget, key))
         elif not pods:
             text = f"{component.name}: no pod exists, {component.desired} wanted, and no condition says why"
             hint = "Look at the operator's log and at the Deployments of the namespace."
             found.append(Finding("NO_PODS", f"DynamoGraphDeployment/{graph}", text, hint, "operator", key))
     return found
+
+
+def read_refusal(text: str) -> tuple[str, str, str]:
+    """Code, hint and budget of what the API server said to a controller that wanted to make a pod."""
+    code, hint = next(((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why."))
+    passing = code == "NO_PODS" or any(words in text for words in PASSING_REFUSAL)
+    return code, hint, "slow" if passing else "config"
 
 
 def _refusal(owner: Object) -> tuple[str, str]:
@@ -195,7 +243,8 @@ def _stuck(snapshot: Snapshot) -> list[Finding]:
             )
             grace = float(pod["metadata"].get("deletionGracePeriodSeconds") or 30)
             name = pod["metadata"]["name"]
-            text = f"is being deleted on {node}"
+            dead = pod_events(pod, snapshot, "NodeNotReady", "TaintManagerEviction")
+            text = f"is being deleted on {node}" + (", which is not ready" if dead else "")
             key = f"stuck {pod['metadata'].get('uid')}"
             found.append(Finding("OLD_POD_STUCK", f"Pod/{name}", text, hint, "slow", key, extra=grace))
     return found

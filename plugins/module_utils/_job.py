@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot, event_time, mask
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, View
-from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import REFUSALS, Patience
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, read_refusal
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -57,6 +58,7 @@ class Seen(NamedTuple):
     pods: list[Object] = []  # oldest first
     events: list[Object] = []
     log: str = ""
+    nodes: list[Object] = []  # while the scheduler speaks of taints
 
 
 def finished(job: Object) -> tuple[str, str, str]:
@@ -124,15 +126,15 @@ def causes(seen: Seen) -> list[Finding]:
     view = View({"metadata": {}}, [], [])  # a Job belongs to no deployment
     alive = _dgd.alive(seen.pods)
     if alive:
-        return [] if ending(alive[-1]) else pod_causes(alive[-1], Snapshot(view, seen.events))
+        return [] if ending(alive[-1]) else pod_causes(alive[-1], Snapshot(view, seen.events, nodes=seen.nodes))
     uid = seen.job["metadata"].get("uid")
     mine = [e for e in seen.events if (e.get("involvedObject") or {}).get("uid") == uid]
     refused = [e for e in sorted(mine, key=event_time) if e.get("reason") == "FailedCreate"]
     if not refused or seen.pods:
         return []
     text = str(refused[-1].get("message") or "")
-    code, hint = next(((c, h) for c, words, h in REFUSALS if words in text), ("NO_PODS", "The message says why."))
-    return [Finding(code, f"Job/{seen.job['metadata']['name']}", mask(text), hint, "config", "pods")]
+    code, hint, budget = read_refusal(text)
+    return [Finding(code, f"Job/{seen.job['metadata']['name']}", mask(text), hint, budget, "pods")]
 
 
 def stage(seen: Seen) -> str:
@@ -271,12 +273,14 @@ class Wait:
         if over != "Complete" and pods and (over or stage(seen) in ("running", "ending")):
             self.log = self.cluster.log(self.namespace, pods[-1]["metadata"]["name"], tail=LOG_LINES) or self.log
         elif not over:
-            seen = seen._replace(events=self._events())
+            seen = seen._replace(events=self._listed("Event"))
+        if any(map(tainted, pods)):
+            seen = seen._replace(nodes=self._listed("Node"))
         return seen._replace(log=self.log)
 
-    def _events(self) -> list[Object]:
+    def _listed(self, kind: str) -> list[Object]:
         try:
-            return self.cluster.list("v1", "Event", self.namespace)
+            return self.cluster.list("v1", kind, self.namespace)
         except DynamoError as error:
             if error.code != "FORBIDDEN":
                 raise

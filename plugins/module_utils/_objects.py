@@ -17,6 +17,14 @@ Object = dict[str, Any]
 MANAGED_BY = "app.kubernetes.io/managed-by"
 MANAGER = "inferops.dynamo"
 LABELS = {"app.kubernetes.io/part-of": "dynamo", MANAGED_BY: MANAGER}
+# securityContext of a container of ours that needs nothing: the strictest Pod Security level allows it.
+HARMLESS = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
 # Says what a Job does; its template is immutable, so another text means another Job.
 CONTENT = "inferops.dynamo/content"
 DGD = "DynamoGraphDeployment"

@@ -4,7 +4,7 @@
 """PRIVATE: the ways to a frontend inside a cluster. A way that fails is PATH_UNREACHABLE: it says nothing of a model.
 
 service_proxy: through the API server; verbs get and create on services/proxy.
-port_forward: to a ready pod of the Service; verbs get on services, list on pods, create on pods/portforward.
+port_forward: to a ready pod of the Service; verbs get on services, list on pods, get and create on pods/portforward.
 job: from a Job in the namespace; verbs patch, create and delete on jobs, list on pods, get on pods/log.
 """
 
@@ -29,6 +29,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._http import (
     fetch,
     poll,
 )
+from ansible_collections.inferops.dynamo.plugins.module_utils._objects import HARMLESS
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -185,13 +186,7 @@ def job_manifest(
             "requests": {"cpu": "10m", "memory": "64Mi"},
             "limits": {"cpu": "500m", "memory": "128Mi"},
         },
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "runAsNonRoot": True,
-            "runAsUser": 65534,
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": HARMLESS,
     }
     pod: dict[str, Any] = {
         "restartPolicy": "Never",

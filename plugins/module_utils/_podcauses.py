@@ -13,10 +13,12 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     Snapshot,
     classify_log,
     event_time,
+    events_of,
     mask,
     pod_events,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, label
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import unscheduled
 
 # An engine that ends twice with an error that no restart can change needs no third try.
 HOPELESS_RESTARTS = 2
@@ -26,7 +28,7 @@ def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
     title = f"Pod/{pod['metadata']['name']}"
     where = label(pod, _dgd.COMPONENT)
     if _dgd.condition(pod, "PodScheduled").get("status") != "True":
-        return _unscheduled(pod, snapshot, title, where)
+        return unscheduled(pod, snapshot, title, where)
     found = []
     status = pod.get("status") or {}
     statuses = [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]
@@ -45,118 +47,10 @@ def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
     return found
 
 
-REQUIREMENTS = (
-    (r"Insufficient (\S+)", r"lack \1", "Free it, add nodes, or deploy fewer replicas."),
-    (
-        r"untolerated taint\(?s?\)? \{(.+?)\}",
-        r"have the taint \1",
-        "Add a toleration to dynamo_binding, or take the taint away.",
-    ),
-    (
-        r"didn't match Pod's node affinity/selector",
-        "don't match the node selector or affinity",
-        "Compare the placement in dynamo_binding with the labels of the nodes.",
-    ),
-    (r"were unschedulable", "are cordoned", "Uncordon them when they are meant to be used."),
-    (r"volume node affinity conflict", "can't reach the volume", "The claim's volume lives on other nodes."),
-    (
-        r"cannot allocate all claims",
-        "can't give what the resource claim asks for",
-        "Look at the DRA driver and its ResourceSlices.",
-    ),
-    (
-        r"didn't match pod (anti-)?affinity",
-        "don't match the pod affinity",
-        "Another pod of this kind is there already.",
-    ),
-    (r"didn't match pod topology spread", "don't match the topology spread", "Spread constraints leave no node."),
-    (r"Too many pods", "have the most pods they may run", "Raise maxPods, or free pods."),
-)
-
-
-def read_scheduler(message: str) -> tuple[str, str]:
-    """The scheduler's message in words, `3 nodes: 2 lack nvidia.com/gpu, 1 have the taint x`, and a hint."""
-    head = re.match(r"0/(\d+) nodes are available: (.*)", message.strip(), re.DOTALL)
-    if not head:
-        return mask(message), ""
-    text = re.split(r"\.? +(?:preemption:|no new claims to deallocate)", head.group(2))[0].rstrip(". ")
-    parts = []
-    for part in re.split(r", (?=\d+ )", text):
-        number = re.match(r"(\d+) (.*)", part, re.DOTALL)
-        count, words = (int(number.group(1)), number.group(2)) if number else (0, part)
-        hint = ""
-        for pattern, meaning, advice in REQUIREMENTS:
-            match = re.search(pattern, words)
-            if match:
-                words, hint = match.expand(meaning), advice
-                break
-        parts.append((count, words, hint))
-    parts.sort(key=lambda p: -p[0])
-    listed = ", ".join(f"{count} {words}" if count else words for count, words, _hint in parts)
-    return mask(f"{head.group(1)} nodes: {listed}"), next((h for _c, _w, h in parts if h), "")
-
-
-def _unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> list[Finding]:
-    scheduled = _dgd.condition(pod, "PodScheduled")
-    message = str(scheduled.get("message") or "")
-    key = f"schedule {where}"
-    # A pod without its claim never gets the condition: the event is all there is (facts: kind-lab §7).
-    claim = pod_events(pod, snapshot, "FailedResourceClaimCreation")
-    if claim:
-        hint = (
-            "The ComputeDomain makes this template: is it in this namespace, and does the DRA driver's controller run?"
-        )
-        return [Finding("CLAIM_TEMPLATE_MISSING", title, mask(claim[-1]), hint, "scheduling", key)]
-    if not message:
-        return []
-    if scheduled.get("reason") == "SchedulingGated":
-        hint = "A queue or another controller holds the pod back until it opens the gate."
-        return [Finding("SCHEDULING_GATED", title, mask(message), hint, "", key)]
-    absent = re.search(r'persistentvolumeclaim "([^"]+)" (not found|is being deleted)', message)
-    if absent:
-        hint = "Create the claim (dynamo_cache_claim_create, prepare.yml), or check dynamo_cache_claim."
-        return [Finding("CLAIM_MISSING", title, f"claim {absent.group(1)} {absent.group(2)}", hint, "config", key)]
-    if "unbound immediate PersistentVolumeClaims" in message or "persistent volumes to bind" in message:
-        return [_claim_pending(pod, snapshot, title, key, message)]
-    evidence, hint = read_scheduler(message)
-    grows = pod_events(pod, snapshot, "TriggeredScaleUp", "Nominated")
-    if grows:
-        return [Finding("UNSCHEDULABLE", title, f"{evidence}; new nodes are on their way", "", "", key)]
-    if any(_dgd.leaving(p) for p in snapshot.view.pods):
-        return [Finding("UNSCHEDULABLE", title, f"{evidence}; old pods are still ending", hint, "", key)]
-    if re.search(r"node\.kubernetes\.io/(not-ready|unreachable|network-unavailable)", message):
-        return [Finding("NODE_NOT_READY", title, evidence, "Look at the nodes that are not ready.", "", key)]
-    if "Insufficient" in message and _dgd.rolling(snapshot.view.dgd) and _dgd.alive(_dgd.old_workers(snapshot.view)):
-        hint = (
-            "The new worker waits for what the old one holds, and would wait for ever. Free GPUs, or deploy with"
-            " dynamo_surge_room: false, which ends the old worker first."
-        )
-        return [Finding("ROLLOUT_STUCK", title, evidence, hint, "scheduling", f"rollout {where}")]
-    return [Finding("UNSCHEDULABLE", title, evidence, hint, "scheduling", key)]
-
-
-def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, message: str) -> Finding:
-    names = [
-        (v.get("persistentVolumeClaim") or {}).get("claimName") for v in (pod.get("spec") or {}).get("volumes") or []
-    ]
-    events = [
-        e
-        for e in sorted(snapshot.events, key=event_time)
-        if (e.get("involvedObject") or {}).get("kind") == "PersistentVolumeClaim"
-        and (e.get("involvedObject") or {}).get("name") in names
-        and e.get("reason") in ("ProvisioningFailed", "FailedBinding")
-    ]
-    hint = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
-    if events:
-        claim = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}"
-        return Finding("CLAIM_PENDING", claim, mask(str(events[-1].get("message"))), hint, "scheduling", key)
-    return Finding("CLAIM_PENDING", title, read_scheduler(message)[0], hint, "slow", key)
-
-
 # Text of a pull error -> code, budget, hint; the first match. What a registry or a network may get over is "slow".
 PULL_ERRORS = (
     (
-        r"no match for platform|exec format",
+        r"no match for platform|no matching manifest for|no image found in .* for architecture|exec format",
         "IMAGE_ARCHITECTURE",
         "config",
         "The image has no variant for the CPU of this node.",
@@ -209,13 +103,25 @@ def _waiting(
     reason, message = waiting.get("reason"), str(waiting.get("message") or "")
     if reason in ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"):
         return _pull(pod, snapshot, str(container.get("image") or ""), waiting, title, where)
+    if reason == "CreateContainerConfigError" and "runAsNonRoot" in message:
+        hint = "The pod must not run as root and the image would: set a user in the component, or take another image."
+        return Finding("CONTAINER_START", title, mask(message), hint, "config", f"start {where}")
     if reason == "CreateContainerConfigError":
         hint = "Create what is missing, or check name and key in the inventory (dynamo_secret_name, dynamo_secret_key)."
         return Finding("CONFIG_MISSING", title, mask(message), hint, "config", f"config {where}")
     if reason in ("CreateContainerError", "RunContainerError", "StartError"):
-        hint = "The container cannot be started: check command and image of this component."
-        return Finding("CONTAINER_START", title, mask(f"{reason}: {message}"), hint, "config", f"start {where}")
+        return _start_error(f"{reason}: {message}", title, where)
     return None
+
+
+def _start_error(message: str, title: str, where: str) -> Finding:
+    """The runtime can't start the container's program. A node that is overloaded says so, too, and passes."""
+    if "exec format error" in message:
+        hint = "The image is built for another CPU architecture than the node: GB200 and GB300 nodes are arm64."
+        return Finding("IMAGE_ARCHITECTURE", title, mask(message), hint, "config", f"start {where}")
+    budget = "slow" if re.search(r"deadline exceeded|is reserved for|timed? ?out", message) else "config"
+    hint = "The container cannot be started: check command and image of this component."
+    return Finding("CONTAINER_START", title, mask(message), hint, budget, f"start {where}")
 
 
 def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -> Finding | None:
@@ -224,14 +130,16 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
     ended = state.get("terminated") or last.get("terminated") or {}
     if not ended or not count or container.get("ready"):
         return None
-    name = str(container.get("name"))
+    name, reason = str(container.get("name")), str(ended.get("reason") or "")
+    if reason in ("StartError", "ContainerCannotRun"):
+        return _start_error(f"{reason}: {ended.get('message') or ''}", title, label(pod, _dgd.COMPONENT))
     exit_code, key = ended.get("exitCode"), f"restarts {pod['metadata'].get('uid')} {name}"
     log_class, lines = classify_log(
         snapshot.logs.get(f"{pod['metadata']['name']}/{name}") or str(ended.get("message") or "")
     )
     times = f"{count} restart{'s' if count > 1 else ''}"
     facts = f"container {name} ended with exit code {exit_code}, {times}"
-    if ended.get("reason") == "OOMKilled":
+    if reason == "OOMKilled":
         hint = "Give the component more memory; /dev/shm (sharedMemorySize) counts towards its limit."
         return Finding(
             "OOM_KILLED",
@@ -242,16 +150,16 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
             key,
             count,
         )
-    killed = [m for m in pod_events(pod, snapshot, "Killing") if "probe" in m and name in m]
-    if killed and exit_code in (0, 137, 143):
-        start = "startup probe" in killed[-1]
+    killed = _killed(pod, snapshot, name, ended)
+    if killed:
+        start = "startup probe" in killed
         hint = (
             "The engine needed longer to start than its startup probe allows."
             if start
             else "The engine did not answer its liveness probe in time, as while it compiles: give the probe more room."
         )
         code = "STARTUP_BUDGET" if start else "PROBE_KILLED"
-        return Finding(code, title, mask(f"{killed[-1]} {facts}"), hint, "restarts", key, count)
+        return Finding(code, title, mask(f"{killed} {facts}"), hint, "restarts", key, count)
     if log_class and log_class.name == "wrong architecture":
         return Finding(
             "IMAGE_ARCHITECTURE", title, f"{facts}: {lines}", log_class.hint, "restarts", key, count, HOPELESS_RESTARTS
@@ -260,6 +168,17 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
     text = f"{facts}; {log_class.name}: {lines}" if log_class else f"{facts}: {lines}" if lines else facts
     limit = HOPELESS_RESTARTS if log_class and log_class.hopeless else 0
     return Finding("CRASH_LOOP", title, text, hint, "restarts", key, count, limit)
+
+
+def _killed(pod: Object, snapshot: Snapshot, name: str, ended: Object) -> str:
+    """The event by which a probe ended this very run of the container, whatever its exit code; empty without one."""
+    began, over = str(ended.get("startedAt") or "")[:19], str(ended.get("finishedAt") or "")[:19]
+    for event in events_of(pod, snapshot, "Killing"):
+        text = str(event.get("message") or "")
+        during = began <= event_time(event)[:19] <= over if began and over else ended.get("exitCode") in (0, 137, 143)
+        if during and "probe" in text and name in text:
+            return text
+    return ""
 
 
 def _creating(pod: Object, snapshot: Snapshot, title: str, where: str) -> list[Finding]:

@@ -19,6 +19,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import (
     _history,
     _hub,
     _plan,
+    _proof,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -57,6 +58,7 @@ class _Preflight:
             "superseded": [],
             "workers_ready": 0,
             "gap": False,
+            "pulls": [],
             "operator_version": "",
         }
         self.config_maps: list[dict[str, Any]] = []
@@ -273,6 +275,8 @@ class _Preflight:
         known = {config_map["metadata"]["name"] for config_map in self.config_maps}
         self.reasons["deploy"] = _plan.deploy_reasons(live, stored, self.release, known, self.plan["prune"])
         wanted = stored or self.release["manifest"]
+        if self.reasons["deploy"] and self.params["apply"] and exists:
+            self.try_pods(wanted, live)
         change = _plan.rollout(live, wanted) if live else _plan.Rollout()
         self.plan["gap"] = bool(change.gap)
         self.findings += _findings.gap(change, self.release, self.params["allow_gap"] or not self.params["apply"])
@@ -282,7 +286,17 @@ class _Preflight:
                 self.plan["record"] = {key: self.records[0][key] for key in ("number", "name")}
             self.findings.append(finding("PASS", "capacity", "the pods have their places already"))
         else:
-            self.look_at_nodes(wanted, change)
+            places = self.look_at_nodes(wanted, change)
+            if live and change.gap and self.params["apply"]:
+                self.plan["pulls"] = _proof.pulls(live, wanted, places)
+
+    def try_pods(self, wanted: dict[str, Any], live: dict[str, Any] | None) -> None:
+        """Dry runs of a pod of each component: what only pods are asked for, as quota, policies and Pod Security."""
+        for component, pod in _proof.sample_pods(wanted).items():
+            try:
+                self.cluster.apply(pod, dry_run=True)
+            except DynamoError as error:
+                self.findings.append(_proof.judge_pod(component, error, live is not None))
 
     def dry_run(self, live: dict[str, Any] | None) -> dict[str, Any] | None:
         """What the API server would store. Without the namespace it is asked in `default`: admission is the same."""
@@ -323,10 +337,11 @@ class _Preflight:
         if placement.missing:
             self.findings.append(_findings.capacity(placement, "free resources, or correct dynamo_binding.job"))
 
-    def look_at_nodes(self, wanted: dict[str, Any], change: _plan.Rollout) -> None:
+    def look_at_nodes(self, wanted: dict[str, Any], change: _plan.Rollout) -> dict[str, list[str]]:
+        """The nodes where the pods would go, by component; none when this user may not read them."""
         nodes, pods = self.read_nodes()
         if pods is None:
-            return
+            return {}
         demands = _capacity.demands(wanted)
         blocked = {}
         if self.release.get("compute_domain"):
@@ -339,6 +354,7 @@ class _Preflight:
             self.findings.append(_findings.gpu_products(_capacity.products(demands, nodes, allowed), allowed))
         if change.surge and not placement.missing:
             self.findings.append(_findings.surge_room(_capacity.place(change.surge, nodes, pods, blocked)))
+        return placement.nodes
 
 
 def look(cluster: Cluster, params: dict[str, Any], run: Run) -> dict[str, Any]:

@@ -37,9 +37,11 @@ options:
     type: int
     default: 3600
   interval:
-    description: Seconds between two looks at the pods. A change of the deployment itself is seen at once.
+    description:
+      - Seconds between two looks while nothing changes. A change of the deployment, its pods or their events is seen at
+        once, where this user has the verb C(watch) on them; where not, it is looked every 3 seconds.
     type: float
-    default: 3
+    default: 15
   budgets:
     description: How long what is wrong may stay so before it ends the wait.
     type: dict
@@ -143,7 +145,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "namespace": {"type": "str", "required": True},
     "manifest": {"type": "dict"},
     "timeout": {"type": "int", "default": 3600},
-    "interval": {"type": "float", "default": 3},
+    "interval": {"type": "float", "default": 15},
     "budgets": {
         "type": "dict",
         "default": {},

@@ -24,9 +24,9 @@ options:
     description:
       - The way to the endpoint. V(service_proxy) goes through the API server, with the verbs C(get) and C(create) on
         C(services/proxy). V(port_forward) goes to a ready pod of the Service, with C(get) on C(services), C(list) on
-        C(pods) and C(create) on C(pods/portforward). V(job) sends each request from a Job in the namespace, with
-        C(patch), C(create) and C(delete) on C(jobs), C(list) on C(pods) and C(get) on C(pods/log). V(url) asks O(url)
-        from where the task runs.
+        C(pods), and C(get) and C(create) on C(pods/portforward). V(job) sends each request from a Job in the namespace,
+        with C(patch), C(create) and C(delete) on C(jobs), C(list) on C(pods) and C(get) on C(pods/log). V(url) asks
+        O(url) from where the task runs.
       - V(auto) is V(url) when O(url) is given, else the first of V(service_proxy), V(port_forward) and V(job) that
         works.
       - A way that fails ends with V(PATH_UNREACHABLE), which says nothing about the model.

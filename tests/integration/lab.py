@@ -5,17 +5,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import kubernetes
+import kubernetes.stream
 import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,6 +36,7 @@ KINDS = (
     ("resource.nvidia.com/v1beta1", "ComputeDomain"),
 )
 DGD = KINDS[4]
+GPU = "nvidia.com/gpu"
 Objects = dict[tuple[str, str], dict[str, Any]]
 
 
@@ -41,6 +46,7 @@ class Lab:
     def __init__(self) -> None:
         config = kubernetes.config.new_client_from_config(str(KUBECONFIG), CONTEXT)
         self.core = kubernetes.client.CoreV1Api(config)
+        self.apps = kubernetes.client.AppsV1Api(config)
         self.dynamic = kubernetes.dynamic.DynamicClient(config)
 
     def objects(self, namespace: str) -> Objects:
@@ -76,6 +82,50 @@ class Lab:
         result: dict[str, Any] = json.loads(self.dynamic.request(method, url, body=body, serialize=False).data)
         return result
 
+    def fill(self, namespace: str, leave: int) -> None:
+        """Take all GPUs of the lab's one node that no pod has, but so many; until the namespace is removed."""
+        total = sum(int(node.status.allocatable.get(GPU, "0")) for node in self.core.list_node().items)
+        pods = [p for p in self.core.list_pod_for_all_namespaces().items if p.status.phase in ("Pending", "Running")]
+        requests = [(c.resources.requests or {}) for pod in pods for c in pod.spec.containers if c.resources]
+        free = total - sum(int(request.get(GPU, "0")) for request in requests)
+        assert free >= leave, f"{free} free GPUs, {leave} are needed"
+        taken = {GPU: str(free - leave)}
+        container = {
+            "name": "filler",
+            "image": json.loads((CACHE / "lab/inferops-lab.json").read_text())["image"],
+            "imagePullPolicy": "Never",
+            "command": ["sleep", "3600"],
+            "resources": {"requests": taken, "limits": taken},
+        }
+        self.core.create_namespace({"metadata": {"name": namespace}})
+        spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+        self.core.create_namespaced_pod(namespace, {"metadata": {"name": "filler"}, "spec": spec})
+
+    def wait_for(self, condition: Callable[[], Any], timeout: float = 120) -> None:
+        end = time.monotonic() + timeout
+        while not condition():
+            assert time.monotonic() < end
+            time.sleep(0.5)
+
+    def apply(self, obj: Mapping[str, Any]) -> None:
+        """Any object, as a person would."""
+        resource = self.dynamic.resources.get(api_version=obj["apiVersion"], kind=obj["kind"])
+        place = {"name": obj["metadata"]["name"], "namespace": obj["metadata"].get("namespace")}
+        resource.server_side_apply(dict(obj), field_manager="test", force_conflicts=True, **place)
+
+    def delete(self, obj: Mapping[str, Any]) -> None:
+        """Any object, if it is there."""
+        resource = self.dynamic.resources.get(api_version=obj["apiVersion"], kind=obj["kind"])
+        with contextlib.suppress(kubernetes.dynamic.exceptions.NotFoundError):
+            resource.delete(name=obj["metadata"]["name"], namespace=obj["metadata"].get("namespace"))
+
+    def kill(self, namespace: str, pod: str) -> None:
+        """End the program of a pod's container from inside; the kubelet starts it again."""
+        command = ["sh", "-c", "kill 1"]
+        kubernetes.stream.stream(
+            self.core.connect_get_namespaced_pod_exec, pod, namespace, container="main", command=command, stdout=True
+        )
+
     def remove(self, namespaces: Iterable[str], timeout: float = 300) -> None:
         """Remove namespaces, all at once, and wait until they are gone."""
         wanted = set(namespaces)
@@ -85,6 +135,53 @@ class Lab:
         while left := wanted & self.namespaces():
             assert time.monotonic() < end, f"still there after {timeout:.0f} s: {sorted(left)}"
             time.sleep(2)
+
+
+WORKER = {"nvidia.com/dynamo-component-type": "worker"}
+
+
+class Meddler(threading.Thread):
+    """Does something to the lab while a playbook runs: tries until `act` says that it did it; once, or `again`."""
+
+    def __init__(self, act: Callable[[Lab], bool], again: bool = False) -> None:
+        super().__init__(daemon=True)
+        self.act, self.again, self.times = act, again, 0
+        self.at = datetime.now(UTC)
+        self.over = threading.Event()
+        self.start()
+
+    def run(self) -> None:
+        lab = Lab()  # a client of its own: the other one belongs to another thread
+        while not self.over.wait(0.2):
+            with contextlib.suppress(Exception):  # nothing is there yet, or it went meanwhile
+                if self.act(lab):
+                    self.at, self.times = datetime.now(UTC), self.times + 1
+                    if not self.again:
+                        return
+
+    def stop(self) -> int:
+        """How often it was done."""
+        self.over.set()
+        self.join(30)
+        return self.times
+
+
+def kill_starting(namespace: str) -> Callable[[Lab], bool]:
+    """Kills the worker while it starts."""
+
+    def act(lab: Lab) -> bool:
+        for pod in lab.pods(namespace, **WORKER):
+            state = pod.status.container_statuses[0]
+            if state.state.running and not state.ready and age(state.state.running.started_at) > 5:
+                lab.kill(namespace, pod.metadata.name)
+                return True
+        return False
+
+    return act
+
+
+def age(since: datetime) -> float:
+    return (datetime.now(UTC) - since).total_seconds()
 
 
 def versions(objects: Objects) -> dict[tuple[str, str], str]:
@@ -101,6 +198,7 @@ class Play:
 
     rc: int
     output: str
+    lines: tuple[tuple[datetime, str], ...] = ()  # each with the time when it was said
 
     def recap(self, host: str) -> dict[str, int]:
         """Counters of the host's line in the recap."""
@@ -116,11 +214,13 @@ def play(playbook: str, *args: str, env: Mapping[str, str] | None = None, cwd: P
     clean |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(CACHE / "ansible-home"), "COLUMNS": "1000", **(env or {})}
     command = [str(Path(sys.executable).with_name("ansible-playbook")), str(ROOT / "playbooks" / playbook)]
     command += [f"--extra-vars=dynamo_report_dir={CACHE}/reports", *args]
-    done = subprocess.run(
-        command, cwd=cwd, env=clean, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
-    )
-    print(f"$ {' '.join(command)}\n{done.stdout}{done.stderr}")
-    return Play(done.returncode, done.stdout + done.stderr)
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=cwd, env=clean, text=True, **pipes) as process:
+        assert process.stdout
+        lines = tuple((datetime.now(UTC), line) for line in process.stdout)
+    output = "".join(line for _at, line in lines)
+    print(f"$ {' '.join(command)}\n{output}")
+    return Play(process.returncode, output, lines)
 
 
 def lab_variables() -> dict[str, Any]:

@@ -18,7 +18,7 @@ NOT_CODES = re.compile(
     r"(CUDA|DG|DYN|ETCD|FLASHINFER|GLOO|HF|KUBERNETES|K8S|NATS|NCCL|NVIDIA|SGLANG|SPECULATIVE)_\w+"
     r"|(TORCHINDUCTOR|TRANSFORMERS|TRITON|TRTLLM|UCX|VLLM)_\w+|KUBECONFIG|HOME|PASS|WARN|FAIL|UNKNOWN|READY|STARTING"
     r"|DEGRADED|TERMINAL|COMPLETE|INCOMPLETE|CORRUPT|ERROR|GET|POST|PUT|PATCH|DELETE|HEAD|DONE|DIR|[A-Z]"
-    r"|ALL|ASK|CONSTRAINTS|GB|MB|NCCL|PYTHON[A-Z]+"
+    r"|ALL|ASK|BOOKMARK|CONSTRAINTS|GB|MB|NCCL|PYTHON[A-Z]+"
     r"|IPC_LOCK|SYS_\w+"
     # element types of safetensors
     r"|BOOL|BF16|[CFIU]\d+(_\w+)?"
@@ -40,7 +40,7 @@ def upper_case() -> Iterator[tuple[str, str]]:
 
 
 # Where the causes come from that end a wait or a smoke test: each has a paragraph, and an anchor that results refer to.
-CAUSES = {"_diagnose.py", "_podcauses.py", "_dgdwait.py", "_smoke.py", "_ready.py"}
+CAUSES = {"_diagnose.py", "_podcauses.py", "_scheduling.py", "_dgdwait.py", "_smoke.py", "_ready.py"}
 # What the API server says in between.
 ELSEWHERE = {"NO_CLUSTER", "API_ERROR", "API_ABSENT", "FORBIDDEN", "UNAUTHORIZED"}
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _objects
+from ansible_collections.inferops.dynamo.plugins.module_utils import _changes, _objects
 
 ROOT = Path(__file__).resolve().parents[2]
 Right = tuple[str, str]  # verb, resource or resource/subresource
@@ -25,7 +25,6 @@ VERBS = {
     "listed": ["list"],
     "maybe": ["list"],
     "_list": ["list"],
-    "watch": ["watch"],
     "delete": ["delete"],
     "patch": ["patch"],
     "apply": ["create", "patch"],
@@ -63,6 +62,8 @@ def called() -> set[Right]:
 
 def search() -> Iterator[Right]:
     """The rights that the calls in the source need whose kind stands in the call."""
+    for _api_version, kind in _changes.WATCHED:
+        yield "watch", resource(kind)
     for path in sorted((ROOT / "plugins/module_utils").glob("_*.py")):
         if path.name == "_cluster.py":
             continue
@@ -95,6 +96,7 @@ def written() -> Iterator[Right]:
     for kind in _objects.STAGES.keys() - {"CustomResourceDefinition", "Namespace"}:
         for verb in ("get", "create", "patch"):
             yield verb, resource(kind)
+    yield from (("create", "pods"), ("patch", "pods"))  # dry runs of preflight
 
 
 def granted(*kinds: str) -> set[Right]:

@@ -2,8 +2,8 @@
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Installs the lab's platform in a cluster: CRDs, the stand-in operator, the ComputeDomain controller with its DRA
-plugin, and the model hub. Runs on the controller. Progress goes to standard error; the last line on standard output is
-JSON: {"changed": bool}. A second run changes nothing."""
+plugin, the model hub and an image registry. Runs on the controller. Progress goes to standard error; the last line on
+standard output is JSON: {"changed": bool}. A second run changes nothing."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ PROGRAMS = (
     "compute_domain",
     "dra_plugin",
     "hub",
+    "registry",
     "provisioner",
 )
 RUNTIMES = [r"nvcr\.io/nvidia/ai-dynamo/(vllm|sglang|tensorrtllm)-runtime:1\.[0-9]+\.[0-9]+(-[0-9A-Za-z.-]+)?"]

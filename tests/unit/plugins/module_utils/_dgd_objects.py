@@ -97,15 +97,16 @@ def rolling(phase: str = "InProgress", **values: Any) -> Object:
     return not_ready("rolling_update_in_progress", rollout=phase, message="Rolling update in progress", **values)
 
 
-def dcd(worker_hash: str, *, created: str = BORN, conditions: list[Object] | None = None) -> Object:
+def dcd(worker_hash: str, *, created: str = BORN, conditions: list[Object] | None = None, observed: int = 1) -> Object:
     return {
         "kind": "DynamoComponentDeployment",
         "metadata": {
             "name": f"{NAME}-worker-{worker_hash}",
+            "generation": 1,
             "creationTimestamp": created,
             "labels": {"nvidia.com/dynamo-worker-hash": worker_hash, "nvidia.com/dynamo-component": "Worker"},
         },
-        "status": {"conditions": conditions or []},
+        "status": {"observedGeneration": observed, "conditions": conditions or []},
     }
 
 
@@ -156,13 +157,21 @@ def waiting(reason: str, message: str = "") -> Object:
     return {"state": {"waiting": {"reason": reason, "message": message}}}
 
 
-def crashed(exit_code: int = 1, restarts: int = 1, reason: str = "Error", now: str = "running") -> Object:
-    """Status of a container that ended before. now: running or CrashLoopBackOff."""
+def crashed(
+    exit_code: int = 1,
+    restarts: int = 1,
+    reason: str = "Error",
+    now: str = "running",
+    lived: tuple[int, int] | None = None,
+) -> Object:
+    """Status of a container that ended before. now: running or CrashLoopBackOff. lived: seconds of start and end."""
+    times = zip(("startedAt", "finishedAt"), lived or (), strict=False)
+    ended = {"exitCode": exit_code, "reason": reason, **{key: f"2026-11-30T10:00:{at:02d}Z" for key, at in times}}
     state: Object = {"running": {}} if now == "running" else {"waiting": {"reason": now}}
     return {
         "restartCount": restarts,
         "state": state,
-        "lastState": {"terminated": {"exitCode": exit_code, "reason": reason}},
+        "lastState": {"terminated": ended},
     }
 
 
@@ -176,6 +185,21 @@ def event(reason: str, message: str, *, about: str = "worker-1", at: int = 0, ki
     }
 
 
+def node(name: str = "node-1", *taints: str) -> Object:
+    """A node with taints as `key=value:effect` or `key:effect`."""
+    found = []
+    for taint in taints:
+        key, _colon, effect = taint.rpartition(":")
+        key, _equals, value = key.partition("=")
+        found.append({"key": key, "effect": effect, **({"value": value} if value else {})})
+    return {"metadata": {"name": name}, "spec": {"taints": found}}
+
+
+# The scheduler of Kubernetes 1.34 doesn't say which taint it is.
+TAINT = (
+    "0/1 nodes are available: 1 node(s) had untolerated taint(s). no new claims to deallocate, preemption: 0/1 nodes"
+    " are available: 1 Preemption is not helpful for scheduling."
+)
 LATER = "2026-11-30T10:05:00Z"
 FRONT = pod("front-1", component="Frontend", ready=True)
 CREATING = {"state": {"waiting": {"reason": "ContainerCreating"}}}

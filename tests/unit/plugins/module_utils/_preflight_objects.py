@@ -82,6 +82,7 @@ class FakeCluster:
         self.forbidden: set[str] = set()
         self.calls: list[str] = []
         self.refusal: DynamoError | None = None
+        self.pod_refusal: DynamoError | None = None
         self.operator = True
 
     def served(self, api_version: str, kind: str) -> bool:
@@ -118,6 +119,10 @@ class FakeCluster:
     def apply(self, obj: dict[str, Any], dry_run: bool = False, force: bool = False) -> dict[str, Any]:
         assert dry_run
         self.calls.append(f"dry run {obj['kind']} in {obj['metadata']['namespace']}")
+        if obj["kind"] == "Pod":
+            if self.pod_refusal:
+                raise self.pod_refusal
+            return obj
         if self.refusal:
             # core 2.18's pylint sees only the None of __init__
             raise self.refusal  # pylint: disable=raising-bad-type

@@ -244,19 +244,25 @@ def test_log(api: FakeApi, cluster: Cluster) -> None:
 
 
 def test_watch(api: FakeApi, cluster: Cluster) -> None:
-    events = [{"type": "ADDED", "object": CONFIG_MAP}, {"type": "ERROR", "object": {"code": 410}}]
-    api.answers["GET", "api/v1/namespaces/llm/configmaps"] = (200, "\n".join(map(json.dumps, events)).encode() + b"\n")
-    assert list(cluster.watch("v1", "ConfigMap", "llm", 5, label_selector="a=b")) == events[:1]
-    assert api.requests[-1][2] == {"watch": "true", "timeoutSeconds": "5", "labelSelector": "a=b"}
-
-
-def test_a_watch_that_ends_early_is_no_error(api: FakeApi, cluster: Cluster) -> None:
     path = "api/v1/namespaces/llm/configmaps"
-    api.answers["GET", path] = status(410, "too old resource version")
-    assert list(cluster.watch("v1", "ConfigMap", "llm", 5, resource_version="1")) == []
     event = {"type": "ADDED", "object": CONFIG_MAP}
+    api.answers["GET", path] = (200, json.dumps(event).encode() + b"\n")
+    assert list(cluster.watch("v1", "ConfigMap", "llm", 5, label_selector="a=b")) == [event]
+    asked = {"watch": "true", "allowWatchBookmarks": "true", "timeoutSeconds": "5", "labelSelector": "a=b"}
+    assert api.requests[-1][2] == asked
     api.answers["GET", path] = (200, json.dumps(event).encode() + b'\n{"type": "MODI\n')
     assert list(cluster.watch("v1", "ConfigMap", "llm", 5)) == [event]
+
+
+def test_a_watch_that_is_refused(api: FakeApi, cluster: Cluster) -> None:
+    path = "api/v1/namespaces/llm/configmaps"
+    api.answers["GET", path] = status(410, "too old resource version")
+    error = fails("REFUSED", lambda: list(cluster.watch("v1", "ConfigMap", "llm", 5, resource_version="1")))
+    assert error.result["status"] == 410
+    late = {"type": "ERROR", "object": status(410, "too old resource version: 1 (9)")[1]}
+    api.answers["GET", path] = (200, json.dumps(late).encode() + b"\n")
+    error = fails("API_ERROR", lambda: list(cluster.watch("v1", "ConfigMap", "llm", 5, resource_version="1")))
+    assert error.result["status"] == 410 and "too old" in str(error)
     api.answers["GET", path] = status(429, "too many requests")
     waited: list[float] = []
     cluster._sleep = waited.append  # type: ignore[assignment]

@@ -4,7 +4,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -59,25 +58,31 @@ class Fake:
     def log(self, namespace: str, pod: str, container: str, tail: int, previous: bool) -> str:
         return "engine: error: unrecognized arguments: --wibble"
 
-    def watch(self, api: str, kind: str, namespace: str, timeout: float, **selectors: str) -> Iterator[Object]:
-        """Ends at the next change or at its timeout."""
-        assert selectors == {
-            "field_selector": "metadata.name=lab-agg",
-            "resource_version": selectors["resource_version"],
-        }
-        until = self.time + timeout
-        changes = [m for m in self.moments if self.time < m[0] <= until and not isinstance(m[1], Exception)]
-        if not changes:
-            self.time = until
-            return
-        self.time = changes[0][0]
-        yield {"type": "MODIFIED", "object": {"metadata": {"resourceVersion": str(self.moments.index(changes[0]))}}}
+
+class FakeChanges:
+    """Waits for the next change of a Fake, or sleeps when it is blind."""
+
+    def __init__(self, fake: Fake, blind: bool = False) -> None:
+        self.fake, self.blind, self.closed = fake, blind, False
+
+    def wait(self, seconds: float) -> None:
+        until = self.fake.time + seconds
+        changes = [m[0] for m in self.fake.moments if self.fake.time < m[0] <= until]
+        self.fake.time = changes[0] if changes and not self.blind else until
+
+    def close(self) -> None:
+        self.closed = True
+
+
+def waits(fake: Fake, budgets: dict[str, float] | None = None, **options: Any) -> Wait:
+    """A wait in the fake's time."""
+    options.setdefault("changes", FakeChanges(fake))
+    return Wait(fake, "llm", "lab-agg", budgets, clock=fake.clock, **options)  # type: ignore[arg-type]
 
 
 def wait(fake: Fake, timeout: float = 600, **budgets: float) -> tuple[dict[str, Any], list[str]]:
     said: list[str] = []
-    result = Wait(fake, "llm", "lab-agg", budgets, clock=fake.clock, say=said.append).run(timeout, 3)  # type: ignore[arg-type]
-    return result, said
+    return waits(fake, budgets, say=said.append).run(timeout, 15), said
 
 
 def failure(fake: Fake, timeout: float = 600, **budgets: float) -> DynamoError:
@@ -91,11 +96,11 @@ def test_ready_is_seen_at_once_and_progress_is_a_line_per_change() -> None:
         (0, dgd(observed=None), []),
         (1, STARTING, [FRONT, pod(scheduled=False)]),
         (2.5, STARTING, [FRONT, pod(container={"started": False})]),
-        (40.2, dgd(), [FRONT, pod(ready=True)]),
+        (35.2, dgd(), [FRONT, pod(ready=True)]),
     )
     result, said = wait(fake)
     assert result["verdict"]["state"] == "READY"
-    assert result["seconds"] == pytest.approx(40.2, abs=0.6)
+    assert result["seconds"] == pytest.approx(35.2, abs=0.6)
     assert said == [
         "lab-agg: waiting for the operator",
         "lab-agg: Frontend 1/1, Worker 0/1 ready; scheduling",
@@ -146,33 +151,18 @@ def test_an_api_server_that_is_away_is_waited_for() -> None:
     assert failure(Fake((0, away, [])), timeout=10).result["verdict"]["cause"] == "NO_CLUSTER"
 
 
-class Cut(Fake):
-    """Watches end as the script says: an exception, or nothing at once; after that like those of Fake."""
-
-    def __init__(self, *moments: tuple[float, Any, list[Object]], script: list[Any]) -> None:
-        super().__init__(*moments)
-        self.script = script
-
-    def watch(self, api: str, kind: str, namespace: str, timeout: float, **selectors: str) -> Iterator[Object]:
-        if not self.script:
-            yield from super().watch(api, kind, namespace, timeout, **selectors)
-        elif isinstance(found := self.script.pop(0), Exception):
-            raise found
+def test_where_nothing_may_be_watched_it_looks_often() -> None:
+    fake = Fake((0, STARTING, [FRONT, pod()]), (20.5, dgd(), [FRONT, pod(ready=True)]))
+    changes = FakeChanges(fake, blind=True)
+    result = waits(fake, changes=changes).run(600, 15)
+    assert result["verdict"]["state"] == "READY" and result["seconds"] == 21
+    assert fake.lists.count("Pod") == 8 and changes.closed
 
 
-def test_a_watch_that_is_cut_is_taken_up_again() -> None:
-    """Too old (410) and a lost connection end a watch without a word; 429 and a restart are errors."""
-    busy, away = DynamoError("busy", "API_ERROR", status=429), DynamoError("no answer", "NO_CLUSTER")
-    fake = Cut(
-        (0, STARTING, [FRONT, pod()]),
-        (20.5, dgd(), [FRONT, pod(ready=True)]),
-        script=[None, busy, None, away],
-    )
-    result, _said = wait(fake)
-    assert result["verdict"]["state"] == "READY" and fake.script == []
-    # a cut watch costs no more than the interval, and the change is seen at once again
-    assert result["seconds"] == pytest.approx(20.5, abs=0.6)
-    assert fake.lists.count("Pod") <= 10
+def test_a_budget_that_runs_out_between_two_looks_is_not_waited_over() -> None:
+    fake = Fake((0, STARTING, [FRONT, pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))]))
+    assert failure(fake, config=14).code == "IMAGE_NOT_FOUND"
+    assert fake.time == 14
 
 
 def test_a_failing_read_is_no_verdict() -> None:
@@ -185,9 +175,9 @@ def test_a_renewed_token_is_read_again() -> None:
     stale = DynamoError("401", "UNAUTHORIZED", status=401)
     old = Fake((0, STARTING, [FRONT, pod()]), (4, stale, []))
     new = Fake((0, dgd(), [FRONT, pod(ready=True)]))
-    renewed = Wait(old, "llm", "lab-agg", clock=old.clock, reconnect=lambda: new)  # type: ignore[arg-type, return-value]
+    renewed = waits(old, reconnect=lambda: new)
     assert renewed.run(600, 3)["verdict"]["state"] == "READY"
-    wrong = Wait(old, "llm", "lab-agg", clock=old.clock, reconnect=lambda: old)  # type: ignore[arg-type, return-value]
+    wrong = waits(old, reconnect=lambda: old)
     with pytest.raises(DynamoError) as caught:
         wrong.run(600, 3)
     assert caught.value.code == "UNAUTHORIZED" and old.time < 30
@@ -241,8 +231,7 @@ def test_what_somebody_else_applies() -> None:
     other["spec"] = {**other["spec"], "components": other["spec"]["components"][:1]}
     fake = Fake((0, None, []), (30, other, [FRONT]), (60, dgd(), [FRONT, pod("w-1", ready=True)]))
     said: list[str] = []
-    waiting_for = Wait(fake, "llm", "lab-agg", clock=fake.clock, manifest=wanted, say=said.append)  # type: ignore[arg-type]
-    result = waiting_for.run(600, 3)
+    result = waits(fake, manifest=wanted, say=said.append).run(600, 15)
     assert result["verdict"]["state"] == "READY"
     assert "waiting for somebody else to apply it" in said[0]
     assert 60 <= result["seconds"] < 70
@@ -251,7 +240,7 @@ def test_what_somebody_else_applies() -> None:
 def test_nobody_applies_it() -> None:
     fake = Fake((0, None, []))
     with pytest.raises(DynamoError) as error:
-        Wait(fake, "llm", "lab-agg", clock=fake.clock, manifest=dgd()).run(60, 3)  # type: ignore[arg-type]
+        waits(fake, manifest=dgd()).run(60, 15)
     assert error.value.code == "TIMED_OUT"
     assert error.value.result["verdict"]["cause"] == "NOT_APPLIED"
     assert "nobody has applied it yet" in str(error.value)

@@ -27,6 +27,11 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
 
 CASES = [
     (look(pod("dead", leaving=True, worker_hash=NEW), pod()), "OLD_POD_STUCK", "slow"),
+    (
+        look(pod("dead", leaving=True), pod(), events=(event("TaintManagerEviction", "deleting", about="dead"),)),
+        "OLD_POD_STUCK",
+        "slow",
+    ),
     (look(pod("e", phase="Failed", reason="Evicted", message="low on memory"), pod()), "EVICTED", "restarts"),
     (look(pod("e", phase="Failed", reason="UnexpectedAdmissionError"), pod()), "POD_REFUSED", "restarts"),
     # the operator
@@ -36,6 +41,9 @@ CASES = [
     (look(pod(), dgd=not_ready(state="failed", generation=2)), "RECONCILE_FAILED", "operator"),
     (look(pod(ready=True), dgd=dgd(), dcds=[dcd(OLD), dcd(NEW)]), "ORPHANED_WORKERS", "scheduling"),
     (look(), "NO_PODS", "operator"),
+    # the operator went away in the middle
+    (look(pod(container={"started": False}), dcds=[dcd(OLD, observed=0)]), "OPERATOR_SILENT", "operator"),
+    (look(pod(ready=True)), "OPERATOR_SILENT", "slow"),
     (
         look(dgd=not_ready(name="a" * 48, workers=counts(0, 0, 0))),
         "NAME_TOO_LONG",
@@ -57,20 +65,35 @@ def owner(kind: str, condition: Object) -> Object:
 
 
 @pytest.mark.parametrize(
-    ("message", "code"),
+    ("message", "code", "budget"),
     [
-        ('pods "w" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=4', "QUOTA_EXCEEDED"),
-        ('pods "w" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot', "POD_SECURITY"),
-        ('admission webhook "policy.example" denied the request: no', "ADMISSION_REFUSED"),
-        ("something else", "NO_PODS"),
+        (
+            'pods "w" is forbidden: exceeded quota: gpus, requested: requests.nvidia.com/gpu=4',
+            "QUOTA_EXCEEDED",
+            "config",
+        ),
+        ('pods "w" is forbidden: violates PodSecurity "restricted:latest": runAsNonRoot', "POD_SECURITY", "config"),
+        ('admission webhook "policy.example" denied the request: no', "ADMISSION_REFUSED", "config"),
+        ("pods \"w\" is forbidden: ValidatingAdmissionPolicy 'p' denied request: no", "ADMISSION_REFUSED", "config"),
+        # the policy's own pods may be about to come back
+        ('Internal error occurred: failed calling webhook "p": connection refused', "NO_PODS", "slow"),
+        ('pods "w" is forbidden: status unknown for quota: gpus', "ADMISSION_REFUSED", "slow"),
+        ("something else", "NO_PODS", "slow"),
     ],
 )
 @pytest.mark.parametrize("kind", ["ReplicaSet", "Deployment"])
-def test_why_there_are_no_pods(kind: str, message: str, code: str) -> None:
+def test_why_there_are_no_pods(kind: str, message: str, code: str, budget: str) -> None:
     failure = {"type": "ReplicaFailure", "status": "True", "reason": "FailedCreate", "message": message}
     owners = [owner(kind, failure)]
     found = diagnose(look(replicasets=owners) if kind == "ReplicaSet" else look(deployments=owners))
-    assert (found[0].code, found[0].object, found[0].budget) == (code, f"{kind}/w", "config")
+    assert (found[0].code, found[0].object, found[0].budget) == (code, f"{kind}/w", budget)
+
+
+def test_a_quota_that_ending_pods_still_hold_is_waited_for() -> None:
+    failure = {"type": "ReplicaFailure", "status": "True", "message": 'pods "w" is forbidden: exceeded quota: gpus'}
+    ending = pod("old", leaving=True, worker_hash=NEW)
+    found = diagnose(look(ending, replicasets=[owner("ReplicaSet", failure)]))
+    assert [f.budget for f in found if f.code == "QUOTA_EXCEEDED"] == [""]
 
 
 def test_write_conflicts_of_the_operator_are_no_cause() -> None:
@@ -79,10 +102,15 @@ def test_write_conflicts_of_the_operator_are_no_cause() -> None:
     assert [f.code for f in diagnose(look(dcds=[dcd(OLD, conditions=[condition])]))] == ["NO_PODS"]
 
 
+# of an operator that doesn't count what it has seen
+UNNUMBERED = {**dcd(OLD), "status": {"conditions": [{"type": "Available", "status": "False"}]}}
+
+
 @pytest.mark.parametrize(
     "snapshot",
     [
         look(pod(container={"started": False})),
+        look(pod(container={"started": False}), dcds=[UNNUMBERED]),
         look(pod(container=CREATING), events=(event("Pulling", "Pulling image"),)),
         look(pod(scheduled=False)),
         # an old mount error: the image is being pulled since

@@ -146,6 +146,27 @@ def test_an_allowed_gap_and_a_repair_pass(look: Any) -> None:
     assert look(FakeCluster(*repair), release())["plan"]["gap"] is False
 
 
+def test_pods_that_would_be_refused_are_known_before(look: Any) -> None:
+    cluster = FakeCluster(*CACHED)
+    assert codes(look(cluster, release())) == []
+    assert cluster.calls.count("dry run Pod in llm") == 2
+    cluster.pod_refusal = DynamoError('pods "x" is forbidden: violates PodSecurity "restricted"', "REFUSED", status=403)
+    assert codes(look(cluster, release())) == ["POD_SECURITY", "POD_SECURITY"]
+    # a namespace that isn't there has neither quota nor labels
+    bare = FakeCluster(*BARE)
+    look(bare, release())
+    assert "dry run Pod in default" not in bare.calls
+
+
+def test_new_images_are_tried_before_a_gap(look: Any) -> None:
+    new = release()
+    new["manifest"]["spec"]["components"][1]["podTemplate"]["spec"]["containers"][0]["image"] = "x:1.7.0"
+    update = [*CACHED, live(release()), worker_pod()]
+    plan = look(FakeCluster(*update), new, allow_gap=True)["plan"]
+    assert plan["pulls"] == [{"image": "x:1.7.0", "node": "n1", "secrets": []}]
+    assert look(FakeCluster(*update), release("c" * 40), allow_gap=True)["plan"]["pulls"] == []
+
+
 def test_a_deployment_that_is_not_ready_is_waited_for(look: Any) -> None:
     plan = look(FakeCluster(*CACHED, live(release(), ready=0), worker_pod()), release())["plan"]
     assert plan["reasons"] == {"deploy": "DynamoGraphDeployment dgd isn't ready: Resources not ready"}
