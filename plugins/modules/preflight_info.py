@@ -100,7 +100,8 @@ plan:
   description:
     - What is needed. C(steps) out of hf_secret, model_cache, compute_domain, deploy; C(reasons) by step; C(findings);
       C(namespace_exists); C(record) with number and name of the next record; C(prune), objects to remove after the
-      new ones are ready; C(workers_ready); C(gap); C(operator_version).
+      new ones are ready; C(workers_ready); C(gap); C(synthetic), whether what is deployed is the leftover of a benchmark with synthetic
+      acceptance; C(operator_version).
   returned: success
   type: dict
   sample: {steps: [deploy], reasons: {deploy: DynamoGraphDeployment x would be created}, workers_ready: 0, gap: false}
@@ -154,7 +155,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     if not release["applicable"]:
         reason = finding("PASS", "NOT_APPLICABLE", release["reason"] or f"{release['target']} doesn't fit this host")
         plan = {"steps": [], "reasons": {}, "findings": [reason], "namespace_exists": False, "record": {}, "prune": []}
-        plan.update(workers_ready=0, gap=False, operator_version="")
+        plan.update(workers_ready=0, gap=False, synthetic=False, operator_version="")
         return {"release": release, "plan": plan, "findings": [reason], "cluster": {}, "started": started}
     result = _preflight.look(Cluster.connect(params), params, run)
     failures = _findings.failures(result["findings"])

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _hub, _preflight
+from ansible_collections.inferops.dynamo.plugins.module_utils import _bind, _hub, _preflight
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
@@ -134,6 +134,16 @@ def test_an_allowed_gap_and_a_repair_pass(look: Any) -> None:
     assert codes(allowed, "WARN") == ["UPDATE_NEEDS_GAP"]
     repair = [*CACHED, live(release("c" * 40), ready=0), worker_pod()]
     assert look(FakeCluster(*repair), release())["plan"]["gap"] is False
+
+
+def test_the_leftover_of_a_synthetic_benchmark_is_replaced_without_a_word(look: Any) -> None:
+    """It serves nobody, so taking it away is no gap."""
+    leftover = live(release("c" * 40))
+    leftover["metadata"].setdefault("annotations", {})[_bind.SYNTHETIC] = "true"
+    result = look(FakeCluster(*CACHED, leftover, worker_pod()), release())
+    assert result["plan"]["synthetic"] is True and result["plan"]["steps"] == ["deploy"]
+    assert codes(result, "FAIL") == []
+    assert look(FakeCluster(*CACHED, live(release()), worker_pod()), release())["plan"]["synthetic"] is False
 
 
 def test_a_deployment_that_is_not_ready_is_waited_for(look: Any) -> None:
