@@ -27,13 +27,13 @@ except ImportError:
     HAS_MATPLOTLIB = False
 
 # colour in the drawing -> variable of the style sheet
-ROLES = {"#010101": "ink", "#020202": "line", "#030303": "now", "#040404": "before", "#050505": "third"}
-INK, LINE, NOW, BEFORE, THIRD = ROLES
+ROLES = {"#010101": "ink", "#020202": "line", "#030303": "now", "#040404": "before"}
+INK, LINE, NOW, BEFORE = ROLES
 STYLE = """
 :root { color-scheme: light dark; --paper: #ffffff; --ink: #1b1f24; --line: #d0d5db; --now: #0b6bcb; --before: #b35900;
-  --third: #5b7a1f; --alarm: #b3261e; }
+  --alarm: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --paper: #15181c; --ink: #e6e8eb; --line: #3a4048; --now: #6cb2ff;
-  --before: #ffab5c; --third: #b3d46a; --alarm: #ff8a80; } }
+  --before: #ffab5c; --alarm: #ff8a80; } }
 body { background: var(--paper); color: var(--ink); font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto;
   max-width: 70rem; padding: 0 1rem; }
 h1 { font-size: 1.4rem; } h2 { font-size: 1.1rem; margin-top: 2rem; }
@@ -186,6 +186,7 @@ def _pairs(run: Summary, x: str, y: str) -> list[tuple[float, float, str]]:
 
 
 def _finish(axes: Any) -> None:
+    axes.margins(0.12)
     axes.set_ylim(bottom=0)
     axes.set_xlim(left=0)
     axes.grid(True, linewidth=0.6)

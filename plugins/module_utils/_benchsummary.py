@@ -20,8 +20,9 @@ EXPORT = "profile_export_aiperf.json"
 METRICS = "server_metrics_export.json"
 PERCENTILES = ("p50", "p90", "p99")
 LATENCIES = {"ttft_ms": "time_to_first_token", "itl_ms": "inter_token_latency", "latency_ms": "request_latency"}
-CACHED = "dynamo_frontend_cached_tokens"
-INPUT = "dynamo_frontend_input_sequence_tokens"
+# histograms of the frontend, without their prefix
+CACHED = "frontend_cached_tokens"
+INPUT = "frontend_input_sequence_tokens"
 # What the gate looks at: (path in a point, title, is more better?). Medians: the tail of few requests jumps.
 JUDGED = (
     ("output_tokens_per_s", "output tokens/s", True),
@@ -66,7 +67,7 @@ def _value(export: Mapping[str, Any], metric: str, key: str = "avg") -> float | 
 
 
 def _sum(metrics: Mapping[str, Any], name: str) -> float:
-    series = at(metrics, f"metrics.{name}.series")
+    series = at(metrics, f"metrics.dynamo_{name}.series")
     return sum(float(at(entry, "stats.sum") or 0) for entry in series) if isinstance(series, list) else 0.0
 
 

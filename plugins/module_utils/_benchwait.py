@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 import tarfile
 from collections.abc import Iterable
 from typing import Any
@@ -32,6 +33,7 @@ HINTS = {
     "OOM_KILLED": "Raise the memory limit in benchmark_resources.",
     "DEADLINE_EXCEEDED": "Raise benchmark_deadline, or measure less.",
 }
+ARTIFACT = re.compile(r"^artifact (\S+) (\d+)/(\d+) ([A-Za-z0-9+/=]+)$", re.M)
 WHOLE_LOG = 100_000  # lines; the kubelet keeps 10 MB
 MAX_FILE = 20_000_000  # bytes of an unpacked file: what comes out of a log isn't trusted
 LOOKS = 4  # at workers after the Job failed: the kubelet reports an end some seconds late
@@ -82,12 +84,9 @@ def unpack(log: str) -> dict[str, dict[str, bytes]]:
     """{point: {file: content}} of the artifact lines of a log; a point whose lines aren't all there is left out."""
     texts: dict[str, dict[int, str]] = {}
     totals: dict[str, int] = {}
-    for line in log.splitlines():
-        words = line.split(" ")
-        if len(words) == 4 and words[0] == "artifact":
-            number, _slash, total = words[2].partition("/")
-            texts.setdefault(words[1], {})[int(number)] = words[3]
-            totals[words[1]] = int(total)
+    for name, number, total, text in ARTIFACT.findall(log):
+        texts.setdefault(name, {})[int(number)] = text
+        totals[name] = int(total)
     return {
         name: _files(base64.b64decode("".join(parts[number] for number in sorted(parts))))
         for name, parts in texts.items()

@@ -100,8 +100,8 @@ plan:
   description:
     - What is needed. C(steps) out of hf_secret, model_cache, compute_domain, deploy; C(reasons) by step; C(findings);
       C(namespace_exists); C(record) with number and name of the next record; C(prune), objects to remove after the
-      new ones are ready; C(workers_ready); C(gap); C(synthetic), whether what is deployed is the leftover of a benchmark with synthetic
-      acceptance; C(operator_version).
+      new ones are ready; C(workers_ready); C(gap); C(synthetic), whether what is deployed accepts drafts
+      synthetically; C(operator_version).
   returned: success
   type: dict
   sample: {steps: [deploy], reasons: {deploy: DynamoGraphDeployment x would be created}, workers_ready: 0, gap: false}
