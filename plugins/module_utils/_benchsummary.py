@@ -172,7 +172,7 @@ def table(summary: Mapping[str, Any]) -> list[str]:
     """Lines for the screen: what was measured, warnings, a row for each point."""
     deployment = summary["deployment"]
     lines = [
-        f"{deployment['target']} on {deployment['gpus']} x {deployment['gpu'] or 'GPU'}:"
+        f"{deployment['target']} on {deployment['gpus']} x {deployment['gpu'] or 'unknown'}:"
         f" {_benchload.describe(summary['load'])}"
     ]
     lines += [f"! {warning}" for warning in summary["warnings"]]
