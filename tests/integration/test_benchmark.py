@@ -1,7 +1,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The real AIPerf measures the real frontend with the scripted worker. A point takes most of a minute, AIPerf's mostly."""
+"""The real AIPerf measures the real frontend with the scripted worker. A point takes most of a minute."""
 
 from __future__ import annotations
 
