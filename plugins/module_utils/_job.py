@@ -297,13 +297,20 @@ class Wait:
         key = f"running {progress.get('stage')} {progress.get('files_total')}"
         return key, describe(progress, self.rate(now, float(progress.get("bytes") or 0)))
 
-    def _success(self, seen: Seen, passed: float) -> dict[str, Any]:
-        spec = seen.job["spec"]["template"]["spec"]
-        names = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in spec.get("volumes") or []]
+    def claims_of(self, job: Object) -> dict[str, str]:
+        """The uid of every claim that the Job mounts, by name."""
+        names = [
+            (v.get("persistentVolumeClaim") or {}).get("claimName")
+            for v in job["spec"]["template"]["spec"].get("volumes") or []
+        ]
         claims = {}
         for name in filter(None, names):
             claim = self.cluster.get("v1", "PersistentVolumeClaim", name, self.namespace)
             claims[name] = str(claim["metadata"]["uid"]) if claim else ""
+        return claims
+
+    def _success(self, seen: Seen, passed: float) -> dict[str, Any]:
+        claims = self.claims_of(seen.job)
         result = result_of(seen.pods)
         self._say(f"{self.label} done after {passed:.0f} s")
         verdict = self._verdict("READY", Finding("", f"Job/{self.name}", "complete", "", "", ""), "complete")
