@@ -23,8 +23,10 @@ pytestmark = pytest.mark.long
 NODE = "inferops-lab-control-plane"
 HOST, NAME = "mol-bench", "minimax-m3-1-sglang-agg-gb300"
 SYNTHETIC_HOST, SYNTHETIC_NAME = "mol-bench-synthetic", "minimax-m3-agg-gb200-agentic"
+STAGED = "benchmark-trace-"
 MARK = "inferops.dynamo/synthetic-acceptance"
 LOAD = {"input_tokens": 200, "output_tokens": 20, "shared_prefix": 0.5, "requests": 20, "warmup": 2}
+ROWS = 24
 SLOW = {"LAB_TOKEN_DELAY": "0.02"}
 
 
@@ -53,6 +55,18 @@ def options(image: str, output: Path, concurrency: list[int], **load: Any) -> di
             "requests": {"cpu": "20m", "memory": "256Mi"},
             "limits": {"cpu": "2", "memory": "6Gi"},
         },
+    }
+
+
+def replaying(image: str, folder: Path) -> dict[str, Any]:
+    """Variables of the host with synthetic acceptance: one worker, not three, and a trace from the controller."""
+    rows = [{"input_length": 1100, "output_length": 20, "hash_ids": [1, 2 + row % 3, 10 + row]} for row in range(ROWS)]
+    (folder / "trace.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in rows), "utf-8")
+    load = {"trace": {"file": str(folder / "trace.jsonl")}, "concurrency": [2], "warmup": 2}
+    return {
+        **options(image, folder / "runs", [2]),
+        "benchmark_load": load,
+        "dynamo_binding": binding(replicas={"Worker": 1}, env={"Worker": SLOW}),
     }
 
 
@@ -191,8 +205,7 @@ def test_a_synthetic_run_that_is_cut_off_is_cleaned_up_by_the_next(cluster: Lab,
     def marked() -> bool:
         return MARK in (cluster.objects(SYNTHETIC_HOST)[DGD[1], SYNTHETIC_NAME]["metadata"].get("annotations") or {})
 
-    variables = options(image, tmp_path / "runs", [2])
-    variables["dynamo_binding"] = binding(replicas={"Worker": 1}, env={"Worker": SLOW})
+    variables = replaying(image, tmp_path)
     target = "vllm-agg-gb200"
     where = deploy(tmp_path / "lab", SYNTHETIC_HOST, target, variables)
     assert not marked()
@@ -211,13 +224,16 @@ def test_a_synthetic_run_that_is_cut_off_is_cleaned_up_by_the_next(cluster: Lab,
     nothing_left(cluster, SYNTHETIC_HOST)
     (found,) = summaries(tmp_path / "runs")
     assert found["whole"] and found["deployment"]["synthetic_acceptance"] is False
+    assert found["points"][0]["done"] == ROWS and found["load"]["trace"]["sha256"]
+    # staged under its checksum, and not again by the test below
+    (record,) = (o["data"] for key, o in cluster.objects(SYNTHETIC_HOST).items() if key[1].startswith(STAGED))
+    assert record["sha256"] == found["load"]["trace"]["sha256"]
 
 
 @pytest.mark.usefixtures("clean")
 def test_a_synthetic_run_is_marked_and_put_back(cluster: Lab, image: str, tmp_path: Path) -> None:
     """After the test above, whose deployment is there."""
-    variables = options(image, tmp_path / "runs", [2])
-    variables["dynamo_binding"] = binding(replicas={"Worker": 1}, env={"Worker": SLOW})
+    variables = replaying(image, tmp_path)
     where = inventory(tmp_path / "lab", {SYNTHETIC_HOST: variables})
     given = ["benchmark_synthetic_acceptance=true", "allow_gap=true", "target=vllm-agg-gb200"]
     done = play("benchmark.yml", where, *(f"--extra-vars={text}" for text in given))
@@ -227,6 +243,7 @@ def test_a_synthetic_run_is_marked_and_put_back(cluster: Lab, image: str, tmp_pa
     assert "SYNTHETIC ACCEPTANCE" in (tmp_path / "runs" / found["run"] / "index.html").read_text("utf-8")
     objects = cluster.objects(SYNTHETIC_HOST)
     assert MARK not in (objects[DGD[1], SYNTHETIC_NAME]["metadata"].get("annotations") or {})
+    assert found["points"][0]["done"] == ROWS and "-trace-0" not in done.output
     records = [o["data"] for (kind, _n), o in objects.items() if kind == "ConfigMap" and "outcome" in o.get("data", {})]
     assert [r for r in records if r.get("synthetic_acceptance") == "true"]
     newest = max(records, key=lambda record: int(record["number"]))
