@@ -146,7 +146,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
 def read_trace(path: str, wanted: str) -> tuple[bytes, str]:
     """Content and sha256 of a trace on this machine; DynamoError BENCHMARK_LOAD with the line that isn't a request."""
     try:
-        content = Path(path).expanduser().read_bytes()
+        content = Path(path).read_bytes()
     except OSError as error:
         raise _benchload.refuse("trace.file", f"{path} can't be read: {error.strerror}") from error
     for number, line in enumerate(filter(None, content.splitlines()), 1):
@@ -183,7 +183,7 @@ def find_baseline(params: dict[str, Any], name: str, run: Run) -> str:
                 f"benchmark_baseline: {output} has no whole run of {name} on this host yet: nothing to compare"
             )
         return next((path for path, summary in files.items() if summary is last), "")
-    for path in (output / wanted, Path(wanted).expanduser()):
+    for path in (output / wanted, Path(wanted)):
         file = path / "summary.json" if path.is_dir() else path
         if read_summary(file):
             return str(file)
