@@ -32,6 +32,8 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._override import override
 
+# On a deployment whose answers are not the model's: whoever finds it knows, also when the run that made it was cut off.
+SYNTHETIC = "inferops.dynamo/synthetic-acceptance"
 NO_SURGE = {
     "nvidia.com/deployment-rolling-update-max-surge": "0",
     "nvidia.com/deployment-rolling-update-max-unavailable": "1",
@@ -145,6 +147,7 @@ def _accept_synthetically(manifests: list[Manifest]) -> None:
             "BINDING",
             "Leave it out for this target.",
         )
+    graph(manifests)["metadata"].setdefault("annotations", {})[SYNTHETIC] = "true"
 
 
 def _place_models(manifests: list[Manifest], models: tuple[Mapping[str, Any], ...]) -> None:

@@ -44,7 +44,7 @@ class Changes:
             ({"label_selector": f"{GRAPH}={name}"}, bool),
             ({}, about),
         )
-        for kind, selected in zip(WATCHED, ours):
+        for kind, selected in zip(WATCHED, ours, strict=True):
             threading.Thread(target=self._follow, args=(*kind, *selected), daemon=True).start()
 
     def wait(self, seconds: float) -> None:

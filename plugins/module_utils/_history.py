@@ -76,6 +76,7 @@ def build(
             "who": who,
             "when": when,
             "outcome": outcome,
+            **({"synthetic_acceptance": "true"} if release.get("synthetic_acceptance") else {}),
         },
     }
 

@@ -90,6 +90,7 @@ OPTIONS: dict[str, Kind] = {
     "compute_domain_timeout": NUMBER,
     "deploy_timeout": NUMBER,
     "deploy_budgets": DICTIONARY,
+    "deploy_pull": FLAG,
     "smoke_test_url": TEXT,
     "smoke_test_via": ("auto", "service_proxy", "port_forward", "job", "url"),
     "smoke_test_successes": NUMBER,

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 # An API server that restarts or limits requests says nothing about the Job.
 UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
 LOG_LINES = 40  # read from the pod; a failure shows the last ten
+SILENT = ("record ", "artifact ")  # lines of the log that are for programs
 EVERY = 15.0  # seconds between two lines while only numbers change
 WINDOW = 60.0  # seconds over which the rate is taken
 # Exit codes of roles/model_cache/files/download.py.
@@ -103,13 +104,19 @@ def progress_of(log: str) -> Object:
     return {}
 
 
-def failure(seen: Seen, reason: str, message: str) -> Finding:
-    """Why a failed Job failed: the last pod's own words first, then the Job's."""
+def failure(
+    seen: Seen,
+    reason: str,
+    message: str,
+    exits: Mapping[int, tuple[str, str]] = EXITS,
+    hints: Mapping[str, str] = HINTS,
+) -> Finding:
+    """Why a failed Job failed: the last pod's own words first, then the Job's. exits: what its program's codes mean."""
     name = seen.job["metadata"]["name"]
     ended = next((e for e in map(ending, reversed(seen.pods)) if e and e.get("exitCode") != 0), {})
     result = result_of(seen.pods)
     exit_code = ended.get("exitCode")
-    code, meaning = EXITS.get(int(exit_code or 0), ("JOB_FAILED", f"the container ended with exit code {exit_code}"))
+    code, meaning = exits.get(int(exit_code or 0), ("JOB_FAILED", f"the container ended with exit code {exit_code}"))
     if reason == "DeadlineExceeded":
         code, meaning = "DEADLINE_EXCEEDED", "the Job was active longer than its deadline"
     elif ended.get("reason") == "OOMKilled":
@@ -117,7 +124,7 @@ def failure(seen: Seen, reason: str, message: str) -> Finding:
     elif not ended:
         meaning = f"{reason}: {message}".strip(": ") or "no reason given"
     said = str(result.get("message") or "")
-    hint = HINTS.get(code, "The last lines of the log say more.")
+    hint = hints.get(code, "The last lines of the log say more.")
     return Finding(code, f"Job/{name}", mask(f"{meaning}: {said}" if said else meaning), hint, "now", "failed")
 
 
@@ -192,7 +199,11 @@ def describe(progress: Object, rate: float) -> str:
 
 
 class Wait:
-    """One wait for one Job."""
+    """One wait for one Job. A Job of another program has a subclass that knows its exit codes and its progress."""
+
+    exits: Mapping[int, tuple[str, str]] = EXITS
+    hints: Mapping[str, str] = HINTS
+    longer = "A longer wait: model_cache_timeout."
 
     def __init__(
         self,
@@ -231,7 +242,9 @@ class Wait:
                     return self._success(seen, passed)
                 found = causes(seen)
                 now = self.clock.now()
-                final = failure(seen, reason, message) if state else self.patience.judge(now, found)
+                final = self.patience.judge(now, found)
+                if state:
+                    final = failure(seen, reason, message, self.exits, self.hints)
                 final = final or self.stalled(seen, now)
                 if final:
                     raise self._failure(final, "TERMINAL", seen, passed)
@@ -294,8 +307,7 @@ class Wait:
             key = found[0].key
             text = f"{text}: {found[0].evidence}"
         elif progress:
-            key = f"running {progress.get('stage')} {progress.get('files_total')}"
-            text = describe(progress, self.rate(now, float(progress.get("bytes") or 0)))
+            key, text = self.told(progress, now)
         failed = int((seen.job.get("status") or {}).get("failed") or 0) if seen else 0
         if failed:
             ended = mask(str(result_of(seen.pods if seen else []).get("message") or ""))
@@ -304,13 +316,25 @@ class Wait:
             self._say(f"{self.label} {text}")
             self._key, self._said = key, now
 
-    def _success(self, seen: Seen, passed: float) -> dict[str, Any]:
-        spec = seen.job["spec"]["template"]["spec"]
-        names = [(v.get("persistentVolumeClaim") or {}).get("claimName") for v in spec.get("volumes") or []]
+    def told(self, progress: Object, now: float) -> tuple[str, str]:
+        """(what makes another line worth saying at once, the line) of a progress."""
+        key = f"running {progress.get('stage')} {progress.get('files_total')}"
+        return key, describe(progress, self.rate(now, float(progress.get("bytes") or 0)))
+
+    def claims_of(self, job: Object) -> dict[str, str]:
+        """The uid of every claim that the Job mounts, by name."""
+        names = [
+            (v.get("persistentVolumeClaim") or {}).get("claimName")
+            for v in job["spec"]["template"]["spec"].get("volumes") or []
+        ]
         claims = {}
         for name in filter(None, names):
             claim = self.cluster.get("v1", "PersistentVolumeClaim", name, self.namespace)
             claims[name] = str(claim["metadata"]["uid"]) if claim else ""
+        return claims
+
+    def _success(self, seen: Seen, passed: float) -> dict[str, Any]:
+        claims = self.claims_of(seen.job)
         result = result_of(seen.pods)
         self._say(f"{self.label} done after {passed:.0f} s")
         verdict = self._verdict("READY", Finding("", f"Job/{self.name}", "complete", "", "", ""), "complete")
@@ -328,7 +352,7 @@ class Wait:
         }
 
     def _failure(self, finding: Finding, state: str, seen: Seen | None, passed: float) -> DynamoError:
-        lines = [mask(line) for line in self.log.splitlines() if line.strip() and not line.startswith("record ")][-10:]
+        lines = [mask(line) for line in self.log.splitlines() if line.strip() and not line.startswith(SILENT)][-10:]
         phase = stage(seen) if seen and not finished(seen.job)[0] else "failed"
         told = finding.budget != "now" or (seen and result_of(seen.pods).get("message"))
         tail = f" Last lines of its log: {' | '.join(lines[-3:])}." if lines and not told else ""
@@ -346,7 +370,7 @@ class Wait:
             evidence = trouble
         else:
             evidence = f"still {stage(seen) if seen else 'unknown'}" + (f": {found[0].evidence}" if found else "")
-        hint = "The Job goes on by itself: the same command waits for it again. A longer wait: model_cache_timeout."
+        hint = f"The Job goes on by itself: the same command waits for it again. {self.longer}"
         return self._failure(
             Finding("TIMED_OUT", f"Job/{self.name}", evidence, hint, "", ""), "TIMED_OUT", seen, passed
         )

@@ -59,6 +59,7 @@ class _Preflight:
             "workers_ready": 0,
             "gap": False,
             "pulls": [],
+            "synthetic": False,
             "operator_version": "",
         }
         self.config_maps: list[dict[str, Any]] = []
@@ -266,6 +267,8 @@ class _Preflight:
         stored = self.dry_run(live)
         self.plan["workers_ready"] = _plan.ready_workers(live)
         annotations = ((stored or live or {}).get("metadata") or {}).get("annotations") or {}
+        live_annotations = (live or {"metadata": {}})["metadata"].get("annotations") or {}
+        self.plan["synthetic"] = live_annotations.get(_bind.SYNTHETIC) == "true"
         self.plan["operator_version"] = annotations.get(_plan.OPERATOR_VERSION, "")
         domains = []
         if live and self.cluster.served(_plan.DOMAIN_API, "ComputeDomain"):
@@ -279,7 +282,9 @@ class _Preflight:
             self.try_pods(wanted, live)
         change = _plan.rollout(live, wanted) if live else _plan.Rollout()
         self.plan["gap"] = bool(change.gap)
-        self.findings += _findings.gap(change, self.release, self.params["allow_gap"] or not self.params["apply"])
+        # what accepts drafts synthetically serves nobody: putting it back is no gap
+        allowed = self.params["allow_gap"] or self.plan["synthetic"] or not self.params["apply"]
+        self.findings += _findings.gap(change, self.release, allowed)
         if live and stored and comparable(live) == comparable(stored):
             if self.records and self.records[0]["digest"] == self.release["digest"]:
                 # Waiting once more for what is there is no new change.

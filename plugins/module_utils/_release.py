@@ -28,6 +28,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     digest,
     graph,
     main_container,
+    mirrored,
     placeholder,
     workers_of,
 )
@@ -111,6 +112,8 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         "manifest": dgd,
         "workers": [_worker(component) for component in workers_of(dgd)],
         "timeouts": {"ready": options.get("ready_timeout") or (meta.get("timeouts") or {}).get("ready") or 7200},
+        "benchmark": _benchmark(meta, binding),
+        "synthetic_acceptance": site.synthetic_acceptance,
         "smoke": {
             "model": meta["served_model"],
             "requests": (meta.get("smoke") or {}).get("requests") or [],
@@ -265,6 +268,14 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any],
         "node_selector": where.get("node_selector") or {},
         "pull_secrets": binding.get("pull_secrets") or _pull_secrets(recipe.manifests),
     }
+
+
+def _benchmark(meta: Mapping[str, Any], binding: Mapping[str, Any]) -> dict[str, Any]:
+    """{image, trust_remote_code, deadline, presets: {name: load}} of role benchmark."""
+    found = dict(meta.get("benchmark") or {})
+    image, registry = found.get("image") or "", binding.get("image_registry")
+    found["image"] = mirrored(image, registry) if image and registry else image
+    return {"trust_remote_code": False, "deadline": 10800, "presets": {}, **found}
 
 
 def _pull_secrets(manifests: list[Manifest]) -> list[str]:

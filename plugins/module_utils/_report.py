@@ -15,6 +15,7 @@ from typing import Any
 
 RESULTS = (
     "deployed",
+    "measured",
     "prepared",
     "unchanged",
     "would change",
@@ -44,6 +45,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
     """
     target, preflight = variables.get("__target_result"), variables.get("__preflight_result")
     smoke = variables.get("__smoke_test_result")
+    benchmark = variables.get("__benchmark_result")
     release = _part(preflight, "release") or _part(target, "release")
     cluster = _part(preflight, "cluster") or _part(target, "cluster")
     failure = variables.get("deploy_failure")
@@ -75,6 +77,8 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
         found.update(
             result="would change" if steps else "would not change", detail="; ".join(map(str, reasons.values()))
         )
+    elif benchmark:
+        found.update(result="measured", detail=_part(benchmark, "page") or "")
     elif smoke:
         found.update(result="deployed" if steps else "unchanged", detail=answer(smoke))
     elif preflight:

@@ -123,7 +123,8 @@ plan:
     - What is needed. C(steps) out of hf_secret, model_cache, compute_domain, deploy; C(reasons) by step; C(findings);
       C(namespace_exists); C(proven), every repository has a record; C(superseded), checkpoints to delete; C(record),
       number and name of the next record; C(prune), objects to remove after the new ones are ready; C(workers_ready);
-      C(gap); C(pulls), images to try before a gap, with their nodes; C(operator_version).
+      C(gap); C(pulls), images to try before a gap, with their nodes; C(synthetic), whether what is deployed accepts
+      drafts synthetically; C(operator_version).
   returned: success
   type: dict
   sample: {steps: [deploy], reasons: {deploy: DynamoGraphDeployment x would be created}, workers_ready: 0, gap: false}
@@ -184,7 +185,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     if not release["applicable"]:
         reason = finding("PASS", "NOT_APPLICABLE", release["reason"] or f"{release['target']} doesn't fit this host")
         plan = {"steps": [], "reasons": {}, "findings": [reason], "namespace_exists": False, "record": {}, "prune": []}
-        plan.update(workers_ready=0, gap=False, pulls=[], operator_version="")
+        plan.update(workers_ready=0, gap=False, pulls=[], synthetic=False, operator_version="")
         return {"release": release, "plan": plan, "findings": [reason], "cluster": {}, "started": started}
     wrong = problem(params["job_resources"], RESOURCES, "model_cache_resources")
     if wrong:

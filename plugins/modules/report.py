@@ -55,6 +55,7 @@ options:
         required: true
         choices:
           - deployed
+          - measured
           - prepared
           - unchanged
           - would change
@@ -63,7 +64,7 @@ options:
           - not started
           - failed
       detail:
-        description: The model's answer, or the cause.
+        description: The model's answer, the page of a benchmark, or the cause.
         type: str
         default: ""
       code:

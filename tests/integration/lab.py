@@ -207,13 +207,21 @@ class Play:
         return {key: int(value) for key, value in (word.split("=") for word in lines[0].split() if "=" in word)}
 
 
+def environment() -> dict[str, str]:
+    """Nothing of the person who runs it: neither a kubeconfig nor settings of Ansible."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBECONFIG"))}
+    return {**clean, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(CACHE / "ansible-home"), "COLUMNS": "1000"}
+
+
+def command_of(playbook: str, *args: str) -> list[str]:
+    """The command line of a playbook of the collection."""
+    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(ROOT / "playbooks" / playbook)]
+    return [*command, f"--extra-vars=dynamo_report_dir={CACHE}/reports", *args]
+
+
 def play(playbook: str, *args: str, env: Mapping[str, str] | None = None, cwd: Path = ROOT) -> Play:
     """Run a playbook of the collection; its output is shown when the test fails."""
-    # nothing of the person who runs it: neither a kubeconfig nor settings of Ansible
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("ANSIBLE_", "K8S_AUTH_", "KUBECONFIG"))}
-    clean |= {"ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(CACHE / "ansible-home"), "COLUMNS": "1000", **(env or {})}
-    command = [str(Path(sys.executable).with_name("ansible-playbook")), str(ROOT / "playbooks" / playbook)]
-    command += [f"--extra-vars=dynamo_report_dir={CACHE}/reports", *args]
+    command, clean = command_of(playbook, *args), {**environment(), **(env or {})}
     pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with subprocess.Popen(command, cwd=cwd, env=clean, text=True, **pipes) as process:
         assert process.stdout

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _findings, _hub, _preflight
+from ansible_collections.inferops.dynamo.plugins.module_utils import _bind, _findings, _hub, _preflight
 from ansible_collections.inferops.dynamo.plugins.module_utils._bind import pin
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
@@ -165,6 +165,16 @@ def test_new_images_are_tried_before_a_gap(look: Any) -> None:
     plan = look(FakeCluster(*update), new, allow_gap=True)["plan"]
     assert plan["pulls"] == [{"image": "x:1.7.0", "node": "n1", "secrets": []}]
     assert look(FakeCluster(*update), release("c" * 40), allow_gap=True)["plan"]["pulls"] == []
+
+
+def test_the_leftover_of_a_synthetic_benchmark_is_replaced_without_a_word(look: Any) -> None:
+    """It serves nobody, so taking it away is no gap."""
+    leftover = live(release("c" * 40))
+    leftover["metadata"].setdefault("annotations", {})[_bind.SYNTHETIC] = "true"
+    result = look(FakeCluster(*CACHED, leftover, worker_pod()), release())
+    assert result["plan"]["synthetic"] is True and result["plan"]["steps"] == ["deploy"]
+    assert codes(result, "FAIL") == []
+    assert look(FakeCluster(*CACHED, live(release()), worker_pod()), release())["plan"]["synthetic"] is False
 
 
 def test_a_deployment_that_is_not_ready_is_waited_for(look: Any) -> None:

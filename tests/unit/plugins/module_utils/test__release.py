@@ -22,6 +22,7 @@ SGLANG, TRTLLM, AGG, DISAGG = EIGHT[1], EIGHT[3], EIGHT[6], EIGHT[7]
 HEX = "0123456789abcdef0123456789abcdef01234567"
 KEYS = {
     "applicable",
+    "benchmark",
     "claim",
     "compute_domain",
     "config_maps",
@@ -44,6 +45,7 @@ KEYS = {
     "served_model",
     "smoke",
     "surge_room",
+    "synthetic_acceptance",
     "target",
     "timeouts",
     "topology",
@@ -214,6 +216,8 @@ def test_release_name_and_synthetic_acceptance() -> None:
     release = build(AGG, synthetic_acceptance=True)
     assert "speculative-config-synthetic" in str(release["manifest"])
     assert "synthetic acceptance" in str(release["inferred"])
+    assert release["synthetic_acceptance"] is True and build(AGG)["synthetic_acceptance"] is False
+    assert release["manifest"]["metadata"]["annotations"]["inferops.dynamo/synthetic-acceptance"] == "true"
     with pytest.raises(DynamoError, match="Leave it out for this target"):
         build(SGLANG, synthetic_acceptance=True)
     assert not build(SGLANG, synthetic_acceptance=True, gpu="B200")["applicable"]
