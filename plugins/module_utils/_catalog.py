@@ -67,6 +67,12 @@ META: dict[str, Any] = {
         "images": FLAG,
         "requests": [{"name!": TEXT, "body!": {"messages!": [{"...": ANYTHING}], "...": ANYTHING}}],
     },
+    "benchmark": {
+        "image": TEXT,
+        "trust_remote_code": FLAG,
+        "deadline": COUNT,
+        "presets": {"...": {"...": ANYTHING}},  # each a load; _benchload says what is wrong with one
+    },
     "timeouts": {"ready": COUNT},
     "worker_liveness": {
         **{key: {"...": ANYTHING} for key in ("httpGet", "exec", "tcpSocket", "grpc")},

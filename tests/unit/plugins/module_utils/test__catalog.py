@@ -297,7 +297,7 @@ def test_unusable_recipes_end_with_one_line_and_the_file(tmp_path: Path, text: s
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        ({"served_modle": "x"}, "dynamo_recipe.served_modle: no such key; there are claim, context_length, framework"),
+        ({"served_modle": "x"}, "dynamo_recipe.served_modle: no such key; there are benchmark, claim, context_length"),
         ({"repositories": "a/b"}, "dynamo_recipe.repositories: must be a list, found 'a/b'."),
         ({"repositories": [{"commit": ""}]}, "dynamo_recipe.repositories[0].id: must be there."),
         ({"repositories": [{"id": "a/b", "layout": "flat"}]}, "layout: must be one of folder, hub, found 'flat'."),
