@@ -29,6 +29,7 @@ SCRIPTS = "/opt/inferops-dynamo"
 PARTS = "/opt/trace"
 TRACES = ".inferops-dynamo/traces"  # below the mount of the model cache
 PART = 900_000  # characters of a ConfigMap, which may have 1 MiB
+GRACE = 120  # seconds after the sweep's own deadline: what ends the Job takes its log away
 MAX_PARTS = 10  # what etcd is asked to hold for the time of a run
 ENV = {
     "HOME": SCRATCH,
@@ -157,6 +158,7 @@ def _plan(release: Mapping[str, Any], load: Load, options: Mapping[str, Any], pa
         }
         file = places[trace["source"]]
     return {
+        "seconds": int(options["deadline"]),
         "points": [{**p, "argv": _benchload.arguments(load, p, endpoint, file)} for p in load["points"]],
         "tokenizer": tokenizer,
         "trace": trace and {"file": file, "sha256": trace["sha256"], "parts": PARTS if parts else ""},
@@ -219,7 +221,7 @@ def _job(
         "spec": {
             # a second try would measure what the first one has left behind
             "backoffLimit": 0,
-            "activeDeadlineSeconds": int(options["deadline"]),
+            "activeDeadlineSeconds": int(options["deadline"]) + GRACE,
             "template": {"metadata": {"labels": metadata["labels"]}, "spec": pod},
         },
     }

@@ -25,6 +25,7 @@ EXITS = {
     2: ("BENCHMARK_INPUT", "the sweep can't start"),
     3: ("REQUESTS_FAILED", "requests failed"),
     4: ("AIPERF_FAILED", "AIPerf failed"),
+    5: ("DEADLINE_EXCEEDED", "the sweep took longer than its deadline"),
 }
 HINTS = {
     "BENCHMARK_INPUT": "Look at benchmark_load.trace, and at rights on the model cache (benchmark_security_context).",

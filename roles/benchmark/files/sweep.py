@@ -5,7 +5,7 @@
 
     python3 sweep.py PLAN
 
-PLAN is a JSON file: {points: [{name, argv, requests, ...}], tokenizer: {id, commit, directory},
+PLAN is a JSON file: {seconds, points: [{name, argv, requests, ...}], tokenizer: {id, commit, directory},
 trace: null or {file, sha256, parts}}. Standard library only; `aiperf` is a program of the image.
 
 The numbers leave by the log: `progress {json}` lines, and after each point `artifact NAME I/N BASE64` lines, a
@@ -13,7 +13,7 @@ compressed archive of AIPerf's own files. Whoever may read a log can so fetch th
 later point fails. The termination message is {"message", "trace_sha256", "rows"}.
 
 AIPerf ends with 0 also when most requests have failed, and goes on when all do: both are looked at here.
-Exit: 0 all points measured, 2 the plan can't be carried out, 3 requests failed, 4 AIPerf failed.
+Exit: 0 all points measured, 2 the plan can't be carried out, 3 requests failed, 4 AIPerf failed, 5 no time left.
 """
 
 from __future__ import annotations
@@ -160,8 +160,8 @@ def stop(process: subprocess.Popen[bytes]) -> None:
             continue
 
 
-def run_point(point: dict[str, Any], place: dict[str, Any]) -> None:
-    """Measure one point, hand its files over, and judge it."""
+def run_point(point: dict[str, Any], place: dict[str, Any], end: float) -> None:
+    """Measure one point, hand its files over, and judge it. end: when (monotonic) the time is over."""
     folder = ARTIFACTS / point["name"]
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
@@ -180,6 +180,8 @@ def run_point(point: dict[str, Any], place: dict[str, Any]) -> None:
                     say("progress", {**total, **records.progress()})
                 if ended:
                     break
+                if time.monotonic() > end:
+                    raise Fail(5, f"point {point['name']} was not done when the time was over")
                 if records.row >= max(FAILED_ROW, int(point.get("concurrency") or 0)):
                     gave_up = True
                     break
@@ -236,10 +238,12 @@ def sweep(plan: dict[str, Any], result: dict[str, Any]) -> None:
     offer(plan["tokenizer"])
     if plan.get("trace"):
         result |= stage(plan["trace"])
+    # The Job's own deadline comes later: it takes the pod away, and with it the log and what was measured.
+    end = time.monotonic() + plan["seconds"]
     for number, point in enumerate(plan["points"], 1):
         if plan.get("trace") and not point.get("requests") and not point.get("seconds"):
             point |= {"requests": result["rows"], "argv": [*point["argv"], "--request-count", str(result["rows"])]}
-        run_point(point, {"point": number, "points": len(plan["points"])})
+        run_point(point, {"point": number, "points": len(plan["points"])}, end)
 
 
 def terminated(_number: int, _frame: Any) -> NoReturn:

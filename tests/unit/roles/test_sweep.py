@@ -74,7 +74,7 @@ class Pod:
 
     def run(self, *points: dict[str, Any], trace: dict[str, Any] | None = None, **plan: Any) -> tuple[int, str]:
         tokenizer = {"id": "acme/tiny", "commit": "c" * 40, "directory": str(self.place / "model")}
-        whole = {"points": list(points), "trace": trace, "tokenizer": tokenizer, **plan}
+        whole = {"seconds": 60, "points": list(points), "trace": trace, "tokenizer": tokenizer, **plan}
         (self.place / "plan.json").write_text(json.dumps(whole))
         code: int = self.sweep.main([str(self.place / "plan.json")])
         return code, self.capsys.readouterr().out
@@ -134,6 +134,13 @@ def test_what_goes_wrong_ends_the_sweep(
     found, out = pod.run(point(1), point(2))
     assert found == code and words in pod.said["message"]
     assert len(unpack(out)) == points
+
+
+def test_the_time_is_over_before_the_job_s_own(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FAKE", "all")
+    monkeypatch.setattr(pod.sweep, "FAILED_ROW", 1000)
+    code, _out = pod.run(point(1), seconds=0)
+    assert code == 5 and pod.said["message"] == "point concurrency-1 was not done when the time was over"
 
 
 def test_what_is_too_much_for_a_log_is_left_out(pod: Pod, monkeypatch: pytest.MonkeyPatch) -> None:
