@@ -219,7 +219,7 @@ def restrict(cluster: Lab, level: str | None) -> None:
     cluster.core.patch_namespace(f"{PREFIX}policy", {"metadata": {"labels": labels}})
 
 
-@pytest.fixture(params=GROUPS.values(), ids=GROUPS.keys())
+@pytest.fixture(params=list(GROUPS.values()), ids=list(GROUPS))
 def faults(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[dict[str, Fault]]:
     found: dict[str, Fault] = request.param
     names = [*(PREFIX + name for name in found), f"{PREFIX}filler"]
