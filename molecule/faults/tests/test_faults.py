@@ -77,7 +77,9 @@ REFUSED_NAME = {"nvidia.com/vllm-distributed-executor-backend": "foo"}
 SLOW = pulled("slow-20")
 SLOW["dynamo_binding"]["env"] = {"Worker": {"LAB_START_DELAY": "20"}}
 
-FAULTS: dict[str, Fault] = {
+# Each group is one run: all at once would be too much for two cores.
+GROUPS: dict[str, dict[str, Fault]] = {}
+GROUPS["before"] = {
     # what a look at the cluster shows, before anything is changed
     "nodes": Fault(bound(scheduling={"node_selector": {"no-such": "label"}}), ("CAPACITY",), r"no node|0 of|no-such"),
     "gpus": Fault(bound(replicas={"Worker": 40}), ("CAPACITY",), r"nvidia\.com/gpu|GPU"),
@@ -86,6 +88,10 @@ FAULTS: dict[str, Fault] = {
     "schema": Fault(
         bound(patches=[{"component": "Worker", "merge": {"wibble": 1}}]), ("DGD_REFUSED",), "field not declared|wibble"
     ),
+    "policy": Fault(bound(), ("POD_SECURITY",), "violates PodSecurity"),
+    "quota": Fault(bound(), ("QUOTA_EXCEEDED",), "exceeded quota"),
+}
+GROUPS["pods"] = {
     # the image
     "image": Fault(
         bound(image={"Worker": "registry.invalid/sglang:1.3.0"}), ("IMAGE_PULL",), r"registry\.invalid/sglang:1\.3\.0"
@@ -100,18 +106,19 @@ FAULTS: dict[str, Fault] = {
         bound(env={"Worker": {"LAB_EXIT": "error: unrecognized arguments: --wibble"}}), ("CRASH_LOOP",), "--wibble"
     ),
     "oom": Fault(bound(TINY), ("OOM_KILLED",), "lack of memory"),
-    "policy": Fault(bound(), ("POD_SECURITY",), "violates PodSecurity"),
-    "quota": Fault(bound(), ("QUOTA_EXCEEDED",), "exceeded quota"),
     "admission": Fault(bound(), ("ADMISSION_REFUSED",), "no workers here"),
+    # what a wait has to bear
+    "slow": Fault({**SLOW, "deploy_timeout": 240}, (WELL,), "2 \\+ 2 = 4", kill_starting),
+    "failed": Fault(manners(failed="2"), (WELL,), "2 \\+ 2 = 4"),
+}
+GROUPS["answers"] = {
     # ready, and it doesn't serve
     "hang": Fault(lab_mode(LAB_MODE="hang"), ("MODEL_NO_ANSWER",), "no complete answer"),
     "raise": Fault(lab_mode(LAB_MODE="raise"), ("MODEL_ERROR",), "HTTP 500"),
     "empty": Fault(lab_mode(LAB_MODE="empty"), ("MODEL_EMPTY_ANSWER",), "empty content"),
     "partial": Fault(lab_mode("models", "stream", LAB_MODE="partial"), ("STREAM_ERROR",), "error in the stream"),
     "elsewhere": Fault(lab_mode(LAB_NAMESPACE="elsewhere"), ("MODEL_NOT_LISTED",), "lists no model"),
-    # what a wait has to bear
-    "slow": Fault({**SLOW, "deploy_timeout": 240}, (WELL,), "2 \\+ 2 = 4", kill_starting),
-    "failed": Fault(manners(failed="2"), (WELL,), "2 \\+ 2 = 4"),
+    # ready, and for a while it is the worker before that is
     "stale": Fault(manners(stale="6"), (WELL,), "2 \\+ 2 = 4"),
 }
 # Why a host failed shows here first.
@@ -121,22 +128,24 @@ REPAIRED = {"stale": manners(stale="6")}
 REPAIRED["stale"]["dynamo_binding"]["env"] = {"Worker": {"LAB_TEXT": "the new worker"}}
 
 
-def hosts(broken: bool) -> dict[str, dict[str, Any]]:
+def hosts(faults: dict[str, Fault], broken: bool) -> dict[str, dict[str, Any]]:
     return {
         PREFIX + name: {**COMMON, **(fault.variables if broken else REPAIRED.get(name, bound()))}
-        for name, fault in FAULTS.items()
+        for name, fault in faults.items()
     }
 
 
-def deploy(folder: Path, broken: bool, command: list[str]) -> tuple[Play, dict[str, dict[str, Any]]]:
+def deploy(
+    folder: Path, faults: dict[str, Fault], broken: bool, command: list[str]
+) -> tuple[Play, dict[str, dict[str, Any]]]:
     """The run and the rows of its report by the fault's name."""
     reports = folder / "reports"
     run = play(
         "deploy.yml",
-        inventory(folder, hosts(broken)),
+        inventory(folder, hosts(faults, broken)),
         f"--extra-vars=dynamo_report_dir={reports}",
         *command,
-        env={"ANSIBLE_FORKS": str(len(FAULTS))},  # a wait holds a fork
+        env={"ANSIBLE_FORKS": str(len(faults))},  # a wait holds a fork
     )
     rows = json.loads(next(reports.glob("*.json")).read_text("utf-8"))["hosts"]
     return run, {row["host"].removeprefix(PREFIX): row for row in rows}
@@ -178,12 +187,31 @@ POLICY_BINDING = {
 }
 
 
-def allow(cluster: Lab) -> None:
-    """Take the faults away that are no variables of a host."""
+def refuse(cluster: Lab, faults: dict[str, Fault]) -> None:
+    """The faults that are no variables of a host."""
+    for name in faults.keys() & {"quota", "policy", "key"}:
+        cluster.core.create_namespace({"metadata": {"name": PREFIX + name}})
+    if "quota" in faults:
+        quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}
+        cluster.core.create_namespaced_resource_quota(f"{PREFIX}quota", quota)
+    if "policy" in faults:
+        restrict(cluster, "restricted")
+    if "key" in faults:
+        secret = {"metadata": {"name": "words"}, "stringData": {"key": "x"}}
+        cluster.core.create_namespaced_secret(f"{PREFIX}key", secret)
+    if "admission" in faults:
+        cluster.apply(POLICY)
+        cluster.apply(POLICY_BINDING)
+
+
+def allow(cluster: Lab, faults: dict[str, Fault]) -> None:
+    """Take them away again."""
     cluster.delete(POLICY_BINDING)
     cluster.delete(POLICY)
-    restrict(cluster, None)
-    cluster.core.delete_namespaced_resource_quota("gpus", f"{PREFIX}quota")
+    if "policy" in faults:
+        restrict(cluster, None)
+    if "quota" in faults:
+        cluster.core.delete_namespaced_resource_quota("gpus", f"{PREFIX}quota")
 
 
 def restrict(cluster: Lab, level: str | None) -> None:
@@ -191,20 +219,14 @@ def restrict(cluster: Lab, level: str | None) -> None:
     cluster.core.patch_namespace(f"{PREFIX}policy", {"metadata": {"labels": labels}})
 
 
-@pytest.fixture
-def namespaces(cluster: Lab) -> Iterator[None]:
-    names = [*(PREFIX + name for name in FAULTS), f"{PREFIX}filler"]
+@pytest.fixture(params=list(GROUPS.values()), ids=list(GROUPS))
+def faults(cluster: Lab, request: pytest.FixtureRequest) -> Iterator[dict[str, Fault]]:
+    found: dict[str, Fault] = request.param
+    names = [*(PREFIX + name for name in found), f"{PREFIX}filler"]
     cluster.remove(names)
-    cluster.fill(f"{PREFIX}filler", GPUS * len(FAULTS))
-    for name in ("quota", "policy", "key"):
-        cluster.core.create_namespace({"metadata": {"name": PREFIX + name}})
-    quota = {"metadata": {"name": "gpus"}, "spec": {"hard": {"requests.nvidia.com/gpu": "1"}}}
-    cluster.core.create_namespaced_resource_quota(f"{PREFIX}quota", quota)
-    cluster.core.create_namespaced_secret(f"{PREFIX}key", {"metadata": {"name": "words"}, "stringData": {"key": "x"}})
-    restrict(cluster, "restricted")  # refuses the pod of the download already
-    cluster.apply(POLICY)
-    cluster.apply(POLICY_BINDING)
-    yield
+    cluster.fill(f"{PREFIX}filler", GPUS * len(found))
+    refuse(cluster, found)
+    yield found
     cluster.delete(POLICY_BINDING)
     cluster.delete(POLICY)
     cluster.remove(names)
@@ -232,18 +254,19 @@ def first_seen(event: Any) -> datetime:
     return found
 
 
-@pytest.mark.usefixtures("namespaces")
-def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_faults_are_named_and_repaired(
+    cluster: Lab, faults: dict[str, Fault], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert lab_variables()["dynamo_namespace"] == "{{ inventory_hostname }}"
     # a worker that is ready and answers wrongly is only replaced with this
     command = ["--extra-vars=target=sglang-gb300", "--extra-vars=allow_gap=true"]
-    meddlers = [Meddler(fault.meddle(PREFIX + name)) for name, fault in FAULTS.items() if fault.meddle]
+    meddlers = [Meddler(fault.meddle(PREFIX + name)) for name, fault in faults.items() if fault.meddle]
     try:
-        first, rows = deploy(tmp_path / "broken", True, command)
+        first, rows = deploy(tmp_path / "broken", faults, True, command)
     finally:
         kills = [meddler.stop() for meddler in meddlers]
     assert first.rc != 0 and "Traceback" not in first.output and "BUG" not in first.output
-    ill = {name: fault for name, fault in FAULTS.items() if WELL not in fault.codes}
+    ill = {name: fault for name, fault in faults.items() if WELL not in fault.codes}
     took = {
         name: seconds_to_the_end(cluster, PREFIX + name, first, rows[name], fault.words) for name, fault in ill.items()
     }
@@ -251,9 +274,9 @@ def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path, capsys: pyt
         print(f"\n{'fault':<12}{'code':<22}seconds from event to end")
         for name, seconds in took.items():
             print(f"{name:<12}{rows[name]['code']:<22}{'before any change' if seconds is None else f'{seconds:.0f}'}")
-    wrong = {name: rows[name]["code"] for name, fault in FAULTS.items() if rows[name]["code"] not in fault.codes}
+    wrong = {name: rows[name]["code"] for name, fault in faults.items() if rows[name]["code"] not in fault.codes}
     assert wrong == {}, {name: rows[name]["detail"] for name in wrong}
-    for name, fault in FAULTS.items():
+    for name, fault in faults.items():
         assert re.search(fault.words, rows[name]["detail"]), (name, rows[name]["detail"])
     for name, fault in ill.items():
         lines = [ln for ln in first.output.splitlines() if f"[{PREFIX}{name}]" in ln and re.search(fault.words, ln)]
@@ -262,9 +285,9 @@ def test_faults_are_named_and_repaired(cluster: Lab, tmp_path: Path, capsys: pyt
     assert all(kills), "nothing was killed"
     assert {name: seconds for name, seconds in took.items() if seconds is not None and seconds >= LIMIT} == {}
 
-    allow(cluster)
-    second, rows = deploy(tmp_path / "repaired", False, command)
+    allow(cluster, faults)
+    second, rows = deploy(tmp_path / "repaired", faults, False, command)
     assert second.rc == 0, {name: row["detail"] for name, row in rows.items() if row["result"] == "failed"}
-    assert all((DGD[1], NAME) in cluster.objects(PREFIX + name) for name in FAULTS)
-    answers = {name: "the new worker" if name == "stale" else "2 + 2 = 4" for name in FAULTS}
+    assert all((DGD[1], NAME) in cluster.objects(PREFIX + name) for name in faults)
+    answers = {name: "the new worker" if name == "stale" else "2 + 2 = 4" for name in faults}
     assert {name: row["detail"] for name, row in rows.items() if answers[name] not in row["detail"]} == {}
