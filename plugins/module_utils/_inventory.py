@@ -72,6 +72,7 @@ VARIABLES: dict[str, Kind] = {
     "model_update": FLAG,
     "deploy_adopt": FLAG,
     "deploy_apply": FLAG,
+    "benchmark_synthetic_acceptance": FLAG,
 }
 # Options of roles that an inventory may set and that are read late: a role would refuse them after the first write.
 OPTIONS: dict[str, Kind] = {

@@ -46,7 +46,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
     "token": ({"dynamo_hf_token": [TOKEN]}, "dynamo_hf_token is a list; it must be the token alone"),
     "undefined": ({"dynamo_storage_class": "{{ nope }}"}, "dynamo_storage_class can't be evaluated: 'nope' is undef"),
     "hub": ({"dynamo_hub_endpoint": "hub"}, "The address of the model hub (dynamo_hub_endpoint, or HF_ENDPOINT) is no"),
-    "recipe": ({"dynamo_recipe": {"modle": "x"}}, "dynamo_recipe.modle: no such key; there are claim, "),
+    "recipe": ({"dynamo_recipe": {"modle": "x"}}, "dynamo_recipe.modle: no such key; there are benchmark, "),
     "label": (
         {"dynamo_binding": {"pod_labels": {"all": {"a b": "c"}}}},
         "dynamo_binding.pod_labels.all: the key 'a b'",
