@@ -14,7 +14,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._binding import refuse, secret_problem
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import refuse
 
 # Lists that merge by a key, as in the vendor's OpenAPI schema of the kind; any other list is replaced.
 MERGE_KEYS = {
@@ -139,24 +139,3 @@ def _child(holder: Any, word: str, pointer: str, where: str) -> Any:
     if isinstance(holder, list) and word.isdigit() and int(word) < len(holder):
         return holder[int(word)]
     raise refuse(where, f"{pointer} doesn't exist")
-
-
-def secrets(value: Any, path: str) -> None:
-    """Refuse secrets in clear text anywhere in a patch.
-
-    :raises DynamoError: BINDING; the value is not repeated.
-    """
-    if isinstance(value, Mapping):
-        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
-            problem = secret_problem(value["name"], value["value"])
-            if problem:
-                raise refuse(path, f"variable {value['name']} {problem}")
-        for key, item in value.items():
-            secrets(item, f"{path}.{key}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            secrets(item, f"{path}[{index}]")
-    elif isinstance(value, str):
-        problem = secret_problem("", value)
-        if problem:
-            raise refuse(path, problem)
