@@ -10,9 +10,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _rules
+from ansible_collections.inferops.dynamo.plugins.module_utils import _rules, _secrets
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import NAME, without_nulls
+from ansible_collections.inferops.dynamo.plugins.module_utils._secrets import problem as secret_problem
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import ANYTHING, DEVICES, FLAG, TEXT, problem
 
 _PATH = (re.compile(r"/\S*"), "an absolute path")
@@ -82,11 +83,6 @@ SPEC: dict[str, Any] = {
 # Labels and annotations that say whose an object is, or that the operator reads as its own.
 OWN_LABELS = ("app.kubernetes.io/managed-by", "app.kubernetes.io/part-of", "inferops.dynamo/release")
 OWN_ANNOTATIONS = ("nvidia.com/workload-provider", "nvidia.com/current-worker-hash-v2", "nvidia.com/enable-grove")
-_SECRET_NAME = re.compile(
-    r"(?:^|_)(?:TOKEN|PASSWORD|PASSWD|SECRET|CREDENTIALS?|(?:API|ACCESS|PRIVATE|SECRET)_?KEY)\Z", re.I
-)
-_SECRET_VALUE = re.compile(r"\b(?:hf_[A-Za-z0-9]{16,}|nvapi-[\w-]{16,})|-----BEGIN [A-Z ]*PRIVATE KEY")
-_USER_INFO = re.compile(r"://[^/\s@]+@")
 ENV_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*\Z")
 _REFERENCE = {"name!": _rules.OBJECT, "key!": (re.compile(r"[-._a-zA-Z0-9]{1,253}"), "a key"), "optional": FLAG}
 _VALUE_FROM = {
@@ -107,15 +103,6 @@ def fits(value: Any, shape: Any, path: str) -> None:
     wrong = problem(value, shape, path if path.startswith("dynamo_") else f"dynamo_binding{'.' if path else ''}{path}")
     if wrong:
         raise DynamoError(wrong, "BINDING")
-
-
-def secret_problem(name: str, value: str) -> str:
-    """Why the variable `name` must not hold `value` in clear text, or nothing. The value is never repeated."""
-    if _USER_INFO.search(value):
-        return "holds a URL with a user name or password; give the address without it"
-    if _SECRET_NAME.search(name) or _SECRET_VALUE.search(value):
-        return "looks like a secret in clear text; refer to a Secret instead: {secretKeyRef: {name: ..., key: ...}}"
-    return ""
 
 
 def environment(variables: Any, path: str) -> list[dict[str, Any]]:
@@ -176,6 +163,8 @@ def normalise(binding: Any) -> dict[str, Any]:
         for key, value in binding.items()
         if value is not None
     }
+    for where, wrong in _secrets.found(result):
+        raise refuse(where, wrong)
     _check_scheduling("job", result.get("job", {}))
     _check_scheduling("scheduling", result.get("scheduling", {}))
     for key, facts in result.get("scheduling", {}).get("components", {}).items():

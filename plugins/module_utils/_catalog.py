@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
+from ansible_collections.inferops.dynamo.plugins.module_utils import _secrets, _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._derive import GPU_NAME, claim_of, derive
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
@@ -306,6 +306,7 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
                 f"{kind} {version} has no place in a portable recipe; it holds ConfigMap, ComputeDomain and one graph"
             )
         odd = problem(document, SUPPORT.get(kind, GRAPH), null=False)
+        odd = odd or next((f"{where}: {secret}" for where, secret in _secrets.found(document)), "")
         if odd:
             raise wrong(f"{kind} {metadata['name']}: {odd}")
     if len(graphs) != 1:

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _yaml
+from ansible_collections.inferops.dynamo.plugins.module_utils import _secrets, _yaml
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._shape import ANYTHING, TEXT, problem
 
 VERSION = "v5.8.1"
 VALIDATOR = "scripts/validate-recipe-kustomization.py"
@@ -30,13 +32,30 @@ _PATHS = (
     "bases",
     "crds",
     "configurations",
-    "generators",
-    "transformers",
-    "validators",
     "patchesStrategicMerge",
 )
 _WITH_PATH = ("patches", "patchesJson6902", "replacements")
 _GENERATORS = ("configMapGenerator", "secretGenerator")
+_REFUSED = {
+    **dict.fromkeys(("helmCharts", "helmChartInflationGenerator", "helmGlobals"), "would be fetched"),
+    **dict.fromkeys(("generators", "transformers", "validators"), "may read any file; use configMapGenerator, patches"),
+}
+_PATCH = {"path": TEXT, **dict.fromkeys(("patch", "target", "options", "source", "targets"), ANYTHING)}
+_GENERATOR = {
+    **dict.fromkeys(("name", "namespace", "behavior", "type", "env"), TEXT),
+    **{key: [TEXT] for key in ("files", "envs", "literals")},
+    "options": ANYTHING,
+}
+# All keys that kustomize takes: upper and lower case are the same to it, and what is spelt otherwise isn't looked into.
+_SHAPE: dict[str, Any] = {
+    **dict.fromkeys(("apiVersion", "kind", "namePrefix", "nameSuffix", "namespace"), TEXT),
+    **{key: [TEXT] for key in _PATHS},
+    **{key: [_PATCH] for key in _WITH_PATH},
+    **{key: [_GENERATOR] for key in _GENERATORS},
+    "openapi": {"path": TEXT, "version": TEXT},
+    **dict.fromkeys(("metadata", "commonLabels", "commonAnnotations", "labels", "generatorOptions"), ANYTHING),
+    **dict.fromkeys(("images", "imageTags", "replicas", "vars", "sortOptions", "buildMetadata"), ANYTHING),
+}
 
 
 def build(directory: str, roots: Sequence[str], binary: str) -> list[Any]:
@@ -86,7 +105,7 @@ def validate(validator: str, base: str, directory: str, binary: str) -> None:
         errors = [line for line in lines if line.startswith("ERROR [")]
         codes = [line.partition("[")[2].partition("]")[0] for line in errors]
         raise DynamoError(
-            f"the vendor's validator refuses {directory} (exit {done.returncode}): {' '.join(errors or lines)[:600]}",
+            f"the vendor's validator refuses {directory} (exit {done.returncode}): {_line(' '.join(errors or lines))}",
             "KUSTOMIZATION_REFUSED",
             "Its codes are explained beside the vendor's starter.",
             validator_codes=codes,
@@ -115,17 +134,17 @@ def check_paths(directory: str, roots: Sequence[str]) -> None:
             continue
         seen.add(place)
         file = _file_of(place)
-        for entry in _entries(_load(file), file):
+        for entry in _entries(_load(file)):
             target = os.path.realpath(os.path.join(place, entry))
-            problem = ""
+            wrong = ""
             if "://" in entry or "?ref=" in entry or entry.startswith(("git@", "github.com/")):
-                problem = "would be fetched"
+                wrong = "would be fetched"
             elif not any(target == root or target.startswith(root + os.sep) for root in allowed):
-                problem = "lies outside of the directory, the recipes and dynamo_kustomization_roots"
+                wrong = "lies outside of the directory, the recipes and dynamo_kustomization_roots"
             elif not os.path.exists(target):
-                problem = "doesn't exist"
-            if problem:
-                raise DynamoError(f"{file}: {entry} {problem}.", "KUSTOMIZATION_PATH")
+                wrong = "doesn't exist"
+            if wrong:
+                raise DynamoError(f"{file}: {entry} {wrong}.", "KUSTOMIZATION_PATH")
             if os.path.isdir(target):
                 todo.append(target)
 
@@ -146,14 +165,15 @@ def _load(file: str) -> Mapping[str, Any]:
         raise DynamoError(f"{file}: not readable as YAML: {_line(str(error))}", "KUSTOMIZATION_PATH") from error
     if len(documents) != 1 or not isinstance(documents[0], dict):
         raise DynamoError(f"{file}: must be one dictionary.", "KUSTOMIZATION_PATH")
+    refused = [key for key in documents[0] if key in _REFUSED]
+    wrong = f"{refused[0]} {_REFUSED[refused[0]]}" if refused else problem(documents[0], _SHAPE)
+    if wrong:
+        raise DynamoError(f"{file}: {wrong}.", "KUSTOMIZATION_PATH")
     return documents[0]
 
 
-def _entries(content: Mapping[str, Any], file: str) -> Iterator[str]:
+def _entries(content: Mapping[str, Any]) -> Iterator[str]:
     """Every path that a Kustomization reads; entries of several lines are manifests, not paths."""
-    for key in ("helmCharts", "helmChartInflationGenerator"):
-        if content.get(key):
-            raise DynamoError(f"{file}: {key} would be fetched.", "KUSTOMIZATION_PATH")
     for key in _PATHS:
         yield from (str(item) for item in content.get(key) or [] if "\n" not in str(item))
     for key in _WITH_PATH:
@@ -174,4 +194,6 @@ def _run(command: list[str], code: str) -> subprocess.CompletedProcess[str]:
 
 
 def _line(text: str) -> str:
-    return " ".join(text.split())[:600]
+    """The words of another program, which may quote a whole patch, without the secrets in it."""
+    text = re.sub(r'`.*`|\[patch: ".*"\]', "...", text, flags=re.S)
+    return " ".join(_secrets.mask(text).split())[:600]

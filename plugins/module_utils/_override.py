@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _patch, _rules
+from ansible_collections.inferops.dynamo.plugins.module_utils import _patch, _rules, _secrets
 from ansible_collections.inferops.dynamo.plugins.module_utils._binding import (
     BY_COMPONENT,
     environment,
@@ -197,11 +197,9 @@ def _patch_one(dgd: Manifest, entry: Mapping[str, Any], path: str) -> None:
         if entry.get("merge"):
             if not which and entry["merge"].keys() != {"spec"}:
                 raise refuse(f"{path}.merge", "without component only spec may be merged")
-            _patch.secrets(entry["merge"], f"{path}.merge")
             changed = copy.deepcopy(entry["merge"])
             _patch.merge(document, changed, f"{path}.merge")
         for index, operation in enumerate(entry.get("json6902") or []):
-            _patch.secrets(operation, f"{path}.json6902[{index}]")
             if not which and not str(operation.get("path", "")).startswith("/spec/"):
                 raise refuse(f"{path}.json6902[{index}]", "without component every path begins with /spec/")
         if entry.get("json6902"):
@@ -214,6 +212,8 @@ def _patch_one(dgd: Manifest, entry: Mapping[str, Any], path: str) -> None:
         raise refuse(path, wrong)
     for component in components:
         check_component(component, lambda found: refuse(path, found))
+    for where, wrong in _secrets.found(dgd):  # together two harmless operations may make one
+        raise refuse(path, f"{where}: {wrong}")
 
 
 def _check_resources(component: str, container: dict[str, Any]) -> None:

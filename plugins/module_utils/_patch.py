@@ -11,10 +11,11 @@ index don't find it), and a variable that gets a value loses its old source.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._binding import refuse, secret_problem
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import refuse
 
 # Lists that merge by a key, as in the vendor's OpenAPI schema of the kind; any other list is replaced.
 MERGE_KEYS = {
@@ -33,6 +34,7 @@ MERGE_KEYS = {
     "volumeDevices": "devicePath",
     "hostAliases": "ip",
 }
+_INDEX = re.compile(r"0|[1-9][0-9]*").fullmatch
 OPERATIONS = ("test", "add", "replace", "remove")
 
 
@@ -80,10 +82,11 @@ def _merge_list(old: list[Any], patch: list[Any], by: str, path: str) -> list[An
 def json6902(document: dict[str, Any], operations: list[Any], path: str) -> None:
     """Apply JSON 6902 operations in place, all or none.
 
-    :raises DynamoError: BINDING when one doesn't apply, a test fails, or a place in a list is changed without a test.
+    :raises DynamoError: BINDING when one doesn't apply, a test fails, or a place in a list is changed without a
+        test of it: of what is there, below it, or of the whole list. A place to add at needs none.
     """
     changed = copy.deepcopy(document)
-    tested = False
+    tested: list[list[str]] = []
     for index, operation in enumerate(operations):
         where = f"{path}[{index}]"
         if not isinstance(operation, Mapping) or operation.get("op") not in OPERATIONS:
@@ -94,12 +97,24 @@ def json6902(document: dict[str, Any], operations: list[Any], path: str) -> None
         if operation["op"] != "remove" and "value" not in operation:
             raise refuse(where, f"{operation['op']} needs a value")
         words = [word.replace("~1", "/").replace("~0", "~") for word in pointer[1:].split("/")]
-        if operation["op"] != "test" and any(word.isdigit() for word in words) and not tested:
-            raise refuse(where, f"{pointer} is a place in a list: test before it what is there, for lists change")
-        tested = tested or operation["op"] == "test"
+        if operation["op"] == "test":
+            tested.append(words)
+        else:
+            last = len(words) - (operation["op"] == "add")
+            for end in (number for number, word in enumerate(words[:last], 1) if _INDEX(word)):
+                if not any(test[:end] == words[: min(end, len(test))] for test in tested):
+                    place = "/".join(pointer.split("/")[: end + 1])
+                    raise refuse(where, f"{place} is a place in a list: test before it what is there, for lists change")
         _operate(changed, operation, words, where)
+        if operation["op"] in ("add", "remove") and _INDEX(words[-1]):  # what comes after it has moved
+            end = len(words)
+            tested = [t for t in tested if t[: end - 1] != words[:-1] or len(t) < end or _before(t[end - 1], words[-1])]
     document.clear()
     document.update(changed)
+
+
+def _before(word: str, index: str) -> bool:
+    return bool(_INDEX(word)) and int(word) < int(index)
 
 
 def _operate(document: dict[str, Any], operation: Mapping[str, Any], words: list[str], where: str) -> None:
@@ -118,7 +133,7 @@ def _operate(document: dict[str, Any], operation: Mapping[str, Any], words: list
         _child(holder, last, pointer, where)
     if isinstance(holder, list):
         if op == "add":
-            if last != "-" and not (last.isdigit() and int(last) <= len(holder)):
+            if last != "-" and not (_INDEX(last) and int(last) <= len(holder)):
                 raise refuse(where, f"{pointer} is no place in the list")
             holder.insert(len(holder) if last == "-" else int(last), value)
         elif op == "replace":
@@ -136,27 +151,6 @@ def _operate(document: dict[str, Any], operation: Mapping[str, Any], words: list
 def _child(holder: Any, word: str, pointer: str, where: str) -> Any:
     if isinstance(holder, dict) and word in holder:
         return holder[word]
-    if isinstance(holder, list) and word.isdigit() and int(word) < len(holder):
+    if isinstance(holder, list) and _INDEX(word) and int(word) < len(holder):
         return holder[int(word)]
     raise refuse(where, f"{pointer} doesn't exist")
-
-
-def secrets(value: Any, path: str) -> None:
-    """Refuse secrets in clear text anywhere in a patch.
-
-    :raises DynamoError: BINDING; the value is not repeated.
-    """
-    if isinstance(value, Mapping):
-        if isinstance(value.get("name"), str) and isinstance(value.get("value"), str):
-            problem = secret_problem(value["name"], value["value"])
-            if problem:
-                raise refuse(path, f"variable {value['name']} {problem}")
-        for key, item in value.items():
-            secrets(item, f"{path}.{key}")
-    elif isinstance(value, list):
-        for index, item in enumerate(value):
-            secrets(item, f"{path}[{index}]")
-    elif isinstance(value, str):
-        problem = secret_problem("", value)
-        if problem:
-            raise refuse(path, problem)

@@ -15,6 +15,7 @@ A shape is one of
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -26,7 +27,7 @@ FLAG = "true or false"
 # Of a resource; the API takes a number for its text.
 AMOUNT = "an amount such as 2, 500m or 8Gi"
 DEVICES = "a whole number of devices"
-ANYTHING = "anything"
+ANYTHING = "a text, a number, true or false"
 QUANTITY = re.compile(r"(\d+(\.\d*)?|\.\d+)(m|k|M|G|T|P|E|[KMGTPE]i|[eE][-+]?\d+)?")
 
 _DIGITS = re.compile(r"\d+")
@@ -61,6 +62,11 @@ def problem(value: Any, shape: Any, path: str = "", null: bool = True) -> str:
             if wrong:
                 return wrong
         return ""
+    if shape == ANYTHING and isinstance(value, Mapping):
+        return _dictionary(value, {"...": ANYTHING}, path, null)
+    if shape == ANYTHING and isinstance(value, list):
+        items = (problem(item, ANYTHING, f"{path}[{index}]", null) for index, item in enumerate(value))
+        return next(filter(None, items), "")
     return "" if _fits(value, shape) else _wrong(path, _words(shape), value)
 
 
@@ -104,8 +110,8 @@ def _fits(value: Any, shape: Any) -> bool:
         return isinstance(value, str) and bool(
             shape[0].fullmatch(value) if isinstance(shape[0], re.Pattern) else value in shape
         )
-    if shape == ANYTHING:
-        return True
+    if shape == ANYTHING:  # that JSON can hold
+        return isinstance(value, (str, int)) or (isinstance(value, float) and math.isfinite(value))
     if shape == FLAG:
         return isinstance(value, bool)
     if isinstance(value, bool):

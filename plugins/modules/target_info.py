@@ -301,6 +301,7 @@ import re
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import (
+    _binding,
     _catalog,
     _kubeconfig,
     _kustomize,
@@ -387,7 +388,8 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
 def _kustomized(recipe: _catalog.Recipe, params: dict[str, Any]) -> _catalog.Recipe:
     """The recipe with what kustomize makes of it. The claim is the one that is in there."""
     directory = params["kustomization"]
-    beside = sorted(set(params["binding"]) - {"job"})
+    _binding.fits(params["binding"], _binding.SPEC, "")
+    beside = sorted({*(params["binding"] or {})} - {"job"})
     if beside:
         raise DynamoError(
             f"dynamo_binding.{beside[0]}: dynamo_kustomization says everything of a release.",
@@ -395,6 +397,7 @@ def _kustomized(recipe: _catalog.Recipe, params: dict[str, Any]) -> _catalog.Rec
             "Give one of the two; only dynamo_binding.job may stand beside it.",
         )
     roots = [*params["recipe_paths"], params["catalog"], *params["kustomization_roots"]]
+    _kustomize.check_paths(directory, roots)  # first, for the validator builds it as well
     validator = _kustomize.validator_of(params["recipe_paths"])
     if validator:
         base = os.path.join(recipe.directory, _catalog.MANIFESTS)

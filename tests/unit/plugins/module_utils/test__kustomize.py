@@ -19,6 +19,7 @@ from .starter import KUSTOMIZE, fill, needs_kustomize
 from .test__catalog import CATALOG, EIGHT, RECIPES
 
 TARGET = EIGHT[6]
+PLUGINS = ("generators", "transformers", "validators")
 BASE = Path(CATALOG[TARGET]) / "deploy.yaml"
 
 
@@ -74,6 +75,19 @@ def test_kustomizes_own_words(tmp_path: Path) -> None:
         ({"configMapGenerator": [{"name": "a", "files": ["k=../outside/kustomization.yaml"]}]}, "lies outside"),
         ({"secretGenerator": [{"name": "a", "envs": ["../.env"]}]}, "lies outside"),
         ({"helmCharts": [{"name": "a"}]}, "helmCharts would be fetched"),
+        ({"helmGlobals": {"chartHome": "/etc"}}, "helmGlobals would be fetched"),
+        *(({key: ["kind: X\nfiles: [../secret]"]}, f"{key} may read any file") for key in PLUGINS),
+        *(({key: ["inner"]}, f"{key} may read any file") for key in PLUGINS),
+        ({"ConfigMapGenerator": [{"name": "a", "files": ["../outside/x"]}]}, "ConfigMapGenerator: no such key"),
+        (
+            {"configMapGenerator": [{"name": "a", "Files": ["../outside/x"]}]},
+            "configMapGenerator[a].Files: no such key",
+        ),
+        ({"patches": ["p.yaml"]}, "patches[0]: must be a dictionary, found 'p.yaml'"),
+        ({"patches": {}}, "patches: must be a list"),
+        ({"openapi": "x"}, "openapi: must be a dictionary"),
+        ({"configMapGenerator": ["x"]}, "configMapGenerator[0]: must be a dictionary"),
+        ({"resources": "x.yaml"}, "resources: must be a list"),
         ({"components": ["inner"]}, "inner/kustomization.yaml: ../../outside lies outside"),
         ({"resources": ["empty"]}, "empty holds no kustomization.yaml"),
     ],
@@ -97,6 +111,37 @@ def test_paths_that_are_allowed(tmp_path: Path) -> None:
         tmp_path / "site", resources=[str(BASE)], components=["../outside"], patchesStrategicMerge=[inline]
     )
     _kustomize.check_paths(str(directory), [RECIPES, str(tmp_path / "outside")])
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "- op: add\n  path: /data/x\n  value: {a: hf_sesamesesamesesamesesame}\n- x",
+        'kind: X\nenv: [{name: HF_TOKEN, value: "sesame"}]\n- x',
+        "kind: X\nenv: [{name: A, value: sesame}]\n- x",
+    ],
+)
+def test_a_patch_that_is_wrong_is_not_repeated(tmp_path: Path, patch: str) -> None:
+    needs_kustomize()
+    (tmp_path / "r.yaml").write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: a}\n", "utf-8")
+    directory = kustomization(tmp_path, resources=["r.yaml"], patches=[{"patch": patch}])
+    with pytest.raises(DynamoError, match="unable to parse SM or JSON patch") as error:
+        _kustomize.build(str(directory), [], str(KUSTOMIZE))
+    assert "sesame" not in str(error.value)
+
+
+def test_a_secret_in_a_kustomization_is_refused(tmp_path: Path) -> None:
+    needs_kustomize()
+    value = {"name": "HF_TOKEN", "value": "sesame"}
+    patch = [{"op": "add", "path": "/spec/components/1/podTemplate/spec/containers/0/env/-", "value": value}]
+    target = {"kind": "DynamoGraphDeployment"}
+    directory = kustomization(
+        tmp_path / "site", resources=[str(BASE)], patches=[{"patch": yaml.safe_dump(patch), "target": target}]
+    )
+    built = _kustomize.build(str(directory), [RECIPES], str(KUSTOMIZE))
+    with pytest.raises(DynamoError, match=r"env\[HF_TOKEN\]\.value: variable HF_TOKEN looks like a secret") as error:
+        _catalog.kustomized(_catalog.read(TARGET, CATALOG), built, str(directory))
+    assert "sesame" not in str(error.value)
 
 
 @pytest.mark.parametrize("text", ["- 1", "a: [", ""])

@@ -69,9 +69,11 @@ def test_json6902() -> None:
     operations = [
         {"op": "replace", "path": "/spec/x~1y/~0", "value": 2},
         {"op": "test", "path": "/spec/containers/0/name", "value": "main"},
+        {"op": "test", "path": "/spec/containers/0/args/1", "value": "b"},
         {"op": "replace", "path": "/spec/containers/0/args/1", "value": "B"},
         {"op": "add", "path": "/spec/containers/0/args/0", "value": "0"},
         {"op": "add", "path": "/spec/containers/0/args/-", "value": "z"},
+        {"op": "test", "path": "/spec/containers/0/env/1/name", "value": "B"},
         {"op": "remove", "path": "/spec/containers/0/env/1"},
         {"op": "add", "path": "/spec/new", "value": [1]},
         {"op": "remove", "path": "/spec/new"},
@@ -106,26 +108,43 @@ def test_json6902_refuses_and_changes_nothing(operation: dict[str, Any], words: 
     assert document == DOCUMENT
 
 
-@pytest.mark.parametrize(
-    "path", ["/spec/containers/0/args/9", "/spec/containers/0/args/x", "/spec/containers/0/name/x"]
-)
-def test_json6902_has_no_place(path: str) -> None:
-    test = {"op": "test", "path": "/spec/containers/0/name", "value": "main"}
-    with pytest.raises(DynamoError, match=r"no place in the list|doesn't exist"):
-        _patch.json6902(copy.deepcopy(DOCUMENT), [test, {"op": "add", "path": path, "value": 1}], "p")
+NAME = {"op": "test", "path": "/spec/containers/0/name", "value": "main"}
+FIRST = {"op": "test", "path": "/spec/containers/0/args/0", "value": "a"}
+SECOND = {"op": "test", "path": "/spec/containers/0/args/1", "value": "b"}
+REMOVE = {"op": "remove", "path": "/spec/containers/0/args/0"}
 
 
 @pytest.mark.parametrize(
-    "value",
+    ("operations", "place"),
     [
-        {"env": [{"name": "HF_TOKEN", "value": "abc"}]},
-        {"args": ["--proxy", "http://u:secretword@h"]},
-        [{"a": "hf_" + "a" * 20}],
+        ([NAME, REMOVE], "/spec/containers/0/args/0"),
+        ([NAME, {"op": "replace", "path": "/spec/containers/0/env/1/value", "value": "c"}], "/spec/containers/0/env/1"),
+        ([{"op": "test", "path": "/spec/x~1y/~0", "value": 1}, REMOVE], "/spec/containers/0"),
+        ([NAME, FIRST, REMOVE, REMOVE], "/spec/containers/0/args/0"),
+        ([NAME, FIRST, {**REMOVE, "op": "add", "value": "z"}, REMOVE], "/spec/containers/0/args/0"),
     ],
 )
-def test_secrets_are_refused_and_not_repeated(value: Any) -> None:
-    with pytest.raises(DynamoError) as error:
-        _patch.secrets(value, "patches[0].merge")
-    assert "dynamo_binding.patches[0].merge" in str(error.value)
-    assert not any(word in str(error.value) for word in ("abc", "secretword", "hf_a"))
-    _patch.secrets({"env": [{"name": "A", "value": "b"}, {"name": "HF_TOKEN", "valueFrom": {}}], "n": 1}, "p")
+def test_a_test_is_about_its_own_place(operations: list[Any], place: str) -> None:
+    with pytest.raises(DynamoError, match=f"{place} is a place in a list: test before it"):
+        _patch.json6902(copy.deepcopy(DOCUMENT), operations, "p")
+
+
+@pytest.mark.parametrize(
+    "operations",
+    [
+        [FIRST, SECOND, {**REMOVE, "path": "/spec/containers/0/args/1"}, REMOVE],
+        [{"op": "test", "path": "/spec/containers/0/args", "value": ["a", "b"]}, REMOVE, REMOVE],
+        [NAME, {"op": "add", "path": "/spec/containers/0/args/0", "value": "z"}],
+    ],
+)
+def test_places_that_are_known(operations: list[Any]) -> None:
+    _patch.json6902(copy.deepcopy(DOCUMENT), operations, "p")
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/spec/containers/²/name", "/spec/containers/0/args/9", "/spec/containers/0/args/x", "/spec/containers/0/name/x"],
+)
+def test_json6902_has_no_place(path: str) -> None:
+    with pytest.raises(DynamoError, match=r"no place in the list|doesn't exist"):
+        _patch.json6902(copy.deepcopy(DOCUMENT), [NAME, {"op": "add", "path": path, "value": 1}], "p")

@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from typing import Any
 
@@ -28,7 +29,16 @@ SHAPE = {
 @pytest.mark.parametrize(
     "more",
     [
-        {"count": 0, "size": 1.5, "on": False, "amount": 2, "gpus": "4", "any": [1], "id": "5", "word": "b"},
+        {
+            "count": 0,
+            "size": 1.5,
+            "on": False,
+            "amount": 2,
+            "gpus": "4",
+            "any": [1, None, {"a": {"b": "c"}}],
+            "id": "5",
+            "word": "b",
+        },
         {"list": [{"name": "x", "other": 3}, {}], "count": None, "amount": "500m"},
     ],
 )
@@ -55,6 +65,10 @@ def test_what_fits(more: dict[str, Any]) -> None:
         ({"list": {}}, "list: must be a list, found a dictionary"),
         ({"list": [None]}, "list[0]: must be a dictionary, found nothing"),
         ({"list": [{"name": "x", "n": "y"}]}, "list[x].n: must be a whole number"),
+        ({"any": {"a": [{1: 2}]}}, "any.a[0]: keys must be texts, found 1; quote it"),
+        ({"any": [datetime.date(2026, 1, 1)]}, "any[0]: must be a text, a number, true or false, found 2026-01-01"),
+        ({"any": {"a": {"b"}}}, "any.a: must be a text, a number"),
+        ({"any": float("nan")}, "any: must be a text, a number"),
     ],
 )
 def test_what_does_not(more: dict[Any, Any], words: str) -> None:

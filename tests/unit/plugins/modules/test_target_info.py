@@ -65,6 +65,9 @@ def test_a_kustomization(tmp_path: Path) -> None:
     assert result["release"]["job"]["pull_secrets"] == ["ngc"]
     assert result["release"]["job"]["node_selector"] == {"a": "b"}
     assert result["findings"] == [], "values of the site are no finding here"
+    assert info(**given, binding=None)["release"]["claim"]["name"] == "models"
+    with pytest.raises(DynamoError, match="dynamo_binding: must be a dictionary"):
+        info(**given, binding="env")
     with pytest.raises(DynamoError, match=r"dynamo_binding\.env: dynamo_kustomization says everything"):
         info(**given, binding={"env": {}})
     assert info(**given, gpu="B200")["release"]["applicable"] is False
@@ -82,3 +85,14 @@ def test_the_validator_of_the_checkout_runs(tmp_path: Path) -> None:
     directory = str(fill(tmp_path / "site", base, "agg", {}))
     with pytest.raises(DynamoError, match="patch-guard"):
         info(kustomization=directory, kustomize=str(KUSTOMIZE), recipe_paths=[str(tmp_path / "vendor/recipes")])
+
+
+def test_no_validator_sees_what_lies_outside(tmp_path: Path) -> None:
+    script = tmp_path / "vendor/scripts/validate-recipe-kustomization.py"
+    script.parent.mkdir(parents=True)
+    script.write_text(f"open({str(tmp_path / 'ran')!r}, 'w')", "utf-8")
+    (tmp_path / "vendor/recipes").mkdir()
+    (tmp_path / "kustomization.yaml").write_text("resources: ['https://example.com/x.yaml']", "utf-8")
+    with pytest.raises(DynamoError, match="would be fetched"):
+        info(kustomization=str(tmp_path), kustomize=str(KUSTOMIZE), recipe_paths=[str(tmp_path / "vendor/recipes")])
+    assert not (tmp_path / "ran").exists()
