@@ -20,6 +20,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
 from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CONTENT, ours
 
 LABELS = {"app.kubernetes.io/part-of": "dynamo", "app.kubernetes.io/managed-by": "inferops.dynamo"}
+CLAIM = "inferops.dynamo/claim"  # label
 CONTAINER = "model-download"
 SCRATCH = "/tmp"  # an emptyDir: HF_HOME of plain folders
 SCRIPTS = "/opt/inferops-dynamo"
@@ -94,7 +95,7 @@ def _claim(release: Mapping[str, Any]) -> Manifest:
 def _config_map(release: Mapping[str, Any], scripts: Mapping[str, str]) -> Manifest:
     config_map: Manifest = {"apiVersion": "v1", "kind": "ConfigMap", "immutable": True, "data": dict(scripts)}
     config_map["metadata"] = _metadata(f"model-cache-scripts-{content_hash(config_map)}", release["namespace"])
-    config_map["metadata"]["labels"]["inferops.dynamo/claim"] = release["claim"]["name"]
+    config_map["metadata"]["labels"][CLAIM] = release["claim"]["name"]
     return config_map
 
 
@@ -220,10 +221,12 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         pod["nodeSelector"] = job["node_selector"]
     if job.get("pull_secrets"):
         pod["imagePullSecrets"] = [{"name": name} if isinstance(name, str) else name for name in job["pull_secrets"]]
+    metadata = _metadata(job_name(release, options), release["namespace"])
+    metadata["labels"][CLAIM] = claim  # the commit in its name is not always known when the cache is removed
     return {
         "apiVersion": "batch/v1",
         "kind": "Job",
-        "metadata": _metadata(job_name(release, options), release["namespace"]),
+        "metadata": metadata,
         "spec": {
             **({"ttlSecondsAfterFinished": int(options["ttl"])} if options.get("ttl") else {}),
             # Looking at what somebody else filled gives the same answer again.
@@ -272,7 +275,7 @@ def records(
                 "Run the same command again: the Job is then made anew and finds what is there.",
             )
         record = record_head(release, model)
-        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", "inferops.dynamo/claim": claim}
+        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", CLAIM: claim}
         data = {key: str(value) for key, value in sorted(proof.items())}
         data |= {"claim": claim, "claim_uid": uid}
         made.append({**record, "data": data})

@@ -255,3 +255,12 @@ def test_a_job_that_deletes() -> None:
     work = json.loads(container(found)["args"][0])
     assert (work["source"], work["models"]) == ("prune", [old])
     assert "readOnly" not in container(found)["volumeMounts"][0]
+
+
+def test_everything_of_a_cache_is_found_by_its_label() -> None:
+    """The commit in the Job's name is not known to a teardown of an unpinned model."""
+    made = [*objects().values(), *objects(proved=True).values(), *objects(prune=RELEASE["models"]).values()]
+    labels = {
+        m["metadata"]["name"]: m["metadata"]["labels"].get(_model_cache.CLAIM) for m in made if m["kind"] == "Job"
+    }
+    assert set(labels.values()) == {"shared-model-cache"} and len(labels) == 3
