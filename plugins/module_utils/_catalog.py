@@ -41,6 +41,12 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._shape import (
 MANIFESTS = "deploy.yaml"
 FRAMEWORKS = ("vllm", "sglang", "trtllm")
 SUPPORTING = {"ConfigMap": "v1", "ComputeDomain": "resource.nvidia.com/v1beta1"}
+# What server and tools write into an object that is exported.
+_WRITTEN = {
+    *("uid", "resourceVersion", "generation", "selfLink", "creationTimestamp", "deletionTimestamp"),
+    *("deletionGracePeriodSeconds", "managedFields", "finalizers", "ownerReferences"),
+}
+_WRITTEN_ANNOTATIONS = {"kubectl.kubernetes.io/last-applied-configuration", "nvidia.com/current-worker-hash-v2"}
 _NAME = (NAME, "a Kubernetes name")
 # What model.yml, recipe.yml and dynamo_recipe may say.
 META: dict[str, Any] = {
@@ -179,9 +185,11 @@ def deployment_names(directory: str) -> set[str]:
     except (OSError, UnicodeDecodeError, _yaml.NotYaml):
         return set()  # a broken recipe must not spoil the name of another one; it is explained when it is asked for
     return {
-        str((document.get("metadata") or {}).get("name", "")).lower()
+        str(document["metadata"].get("name", "")).lower()
         for document in documents
-        if isinstance(document, dict) and document.get("kind") == "DynamoGraphDeployment"
+        if isinstance(document, dict)
+        and document.get("kind") == "DynamoGraphDeployment"
+        and isinstance(document.get("metadata"), dict)
     }
 
 
@@ -277,6 +285,16 @@ def _metadata(path: str) -> dict[str, Any]:
     return documents[0]
 
 
+def _unwritten(manifest: Manifest) -> Manifest:
+    """The manifest without what only a cluster knows."""
+    made = {key: value for key, value in manifest.items() if key != "status"}
+    made["metadata"] = {key: value for key, value in manifest["metadata"].items() if key not in _WRITTEN}
+    notes = made["metadata"].get("annotations")
+    if isinstance(notes, dict):
+        made["metadata"]["annotations"] = {k: v for k, v in notes.items() if k not in _WRITTEN_ANNOTATIONS}
+    return made
+
+
 def checked(documents: list[Any], path: str) -> list[Manifest]:
     """The manifests of a deploy.yaml, support objects first.
 
@@ -291,7 +309,7 @@ def checked(documents: list[Any], path: str) -> list[Manifest]:
         metadata = document.get("metadata") if isinstance(document, dict) else None
         if not isinstance(metadata, dict) or not metadata.get("name"):
             raise wrong("a document is not a Kubernetes object with a name")
-        document = without_nulls(document)
+        document = _unwritten(without_nulls(document))
         kind, version = document.get("kind"), document.get("apiVersion")
         if kind == "DynamoGraphDeployment":
             if version != "nvidia.com/v1beta1":

@@ -320,3 +320,41 @@ def test_metadata_of_a_file_is_checked(tmp_path: Path) -> None:
     (tmp_path / "own/vllm/agg-h100/recipe.yml").write_text("served_model: [a]\n")
     with pytest.raises(DynamoError, match=r"recipe\.yml: served_model: must be a text, found a list$"):
         _catalog.read("own/vllm/agg-h100", catalog)
+
+
+def test_what_a_server_wrote_is_left_out(tmp_path: Path) -> None:
+    written: dict[str, Any] = dict.fromkeys(("uid", "resourceVersion", "selfLink", "creationTimestamp"), "x")
+    written |= {"generation": 3, "managedFields": [{"manager": "x"}], "finalizers": ["a/b"], "ownerReferences": [{}]}
+    notes = {
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "nvidia.com/current-worker-hash-v2": "a",
+        "own": "b",
+    }
+    exported = {
+        **DEPLOYMENT,
+        "metadata": {"name": "own", "annotations": notes, **written},
+        "status": {"state": "ready"},
+    }
+    text = yaml.safe_dump(exported).replace("creationTimestamp: x", "creationTimestamp: 2026-01-02T03:04:05Z")
+    made = graph(_catalog.read("own/vllm/agg-h100", write(tmp_path, text)).manifests)
+    assert made == {**DEPLOYMENT, "metadata": {"name": "own", "annotations": {"own": "b"}}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (yaml.safe_dump(DEPLOYMENT) + "spec: {}\n", "the key 'spec' is there twice"),
+        (yaml.safe_dump(DEPLOYMENT).replace("  name: own\n", "  name: own\n  labels: &a {b: *a}\n"), "recursive"),
+        (yaml.safe_dump(DEPLOYMENT).replace("  name: own\n", "  name: own\n  x: !!set {a}\n"), "constructor"),
+        (yaml.safe_dump(DEPLOYMENT).replace("  name: own\n", "  name: own\n  x: {1: a}\n"), "metadata.x: keys must be"),
+    ],
+)
+def test_yaml_that_no_manifest_can_hold(tmp_path: Path, text: str, words: str) -> None:
+    with pytest.raises(DynamoError, match=words) as error:
+        _catalog.read("own/vllm/agg-h100", write(tmp_path, text))
+    assert error.value.code == "RECIPE"
+
+
+def test_another_recipe_that_is_broken_spoils_no_name(tmp_path: Path) -> None:
+    broken = yaml.safe_dump({"kind": "DynamoGraphDeployment", "metadata": ["x"]})
+    assert _catalog.deployment_names(write(tmp_path, broken)["own/vllm/agg-h100"]) == set()
