@@ -15,16 +15,20 @@ from typing import Any
 from ansible_collections.inferops.dynamo.plugins.module_utils._contract import contract, site_values
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import (
     VARIABLE,
-    expanded_arguments,
     gpus_of,
     gpus_wanted,
+    hub_of,
+    place_of,
+    reads,
     settings,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._fields import unknown_fields
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    HEX40,
     Manifest,
     main_container,
     name_limit,
+    placeholder,
     workers_of,
 )
 
@@ -65,10 +69,12 @@ def lint(
     ]
     for component in release["manifest"]["spec"]["components"]:
         found += _image(component)
+        found += _volumes(component)
         found += _variables(component, release["manifest"])
     for worker in workers_of(release["manifest"]):
         found += _worker(worker, release)
         found += _engine(worker, bound, context_length)
+        found += _checkpoints(worker, bound, release)
     return sorted(found, key=lambda item: item["severity"] != "FAIL")
 
 
@@ -145,6 +151,31 @@ def _image(component: Mapping[str, Any]) -> Iterator[Finding]:
             yield finding("IMAGE_LATEST", "WARN", path, message, f"set dynamo_binding.image_tag.{component['name']}")
 
 
+def _volumes(component: Mapping[str, Any]) -> Iterator[Finding]:
+    """Volumes that a recipe, a patch or a fact of the cluster brings twice."""
+    spec, where = component["podTemplate"]["spec"], _path(component, "podTemplate.spec")
+    names = [volume["name"] for volume in spec.get("volumes") or []]
+    problems = [(f"{where}.volumes", f"there are two volumes {name}") for name in _twice(names)]
+    for volume in spec.get("volumes") or []:
+        sources = sorted(volume.keys() - {"name"})
+        if len(sources) > 1:
+            problems.append((f"{where}.volumes", f"volume {volume['name']} has the sources {', '.join(sources)}"))
+    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+        place = f"{where}.containers[{container['name']}].volumeMounts"
+        mounts = container.get("volumeMounts") or []
+        paths = [str(mount["mountPath"]).rstrip("/") for mount in mounts]
+        problems += [(place, f"{container['name']} mounts two volumes at {path}") for path in _twice(paths)]
+        absent = sorted({mount["name"] for mount in mounts} - {*names})
+        problems += [(place, f"{container['name']} mounts {name}, which is no volume") for name in absent]
+    for path, message in problems:
+        fix = "rename or remove the recipe's own, or leave the option of dynamo_binding out that brings the other"
+        yield finding("VOLUME_CLASH", "FAIL", path, message, fix)
+
+
+def _twice(values: list[str]) -> list[str]:
+    return sorted({value for value in values if values.count(value) > 1})
+
+
 def _variables(component: Mapping[str, Any], dgd: Manifest) -> Iterator[Finding]:
     """$(VAR): Kubernetes knows only variables that come earlier in the list, and the operator sorts them by name."""
     main = main_container(component)
@@ -209,10 +240,52 @@ def _engine(worker: Mapping[str, Any], manifests: list[Manifest], context_length
         yield finding(
             "CONTEXT_TOO_LONG", "FAIL", where, message, "correct the argument, or dynamo_recipe.context_length"
         )
-    model = given.get("model", "")
-    revision = expanded_arguments(worker, manifests).get("--revision")
-    if model and "/" in model and not model.startswith("/") and not revision:
-        message = (
-            f"{model} without --revision: offline the engine looks for main, which a download by commit doesn't write"
-        )
-        yield finding("REVISION_UNPINNED", "WARN", where, message, "add --revision with dynamo_binding.patches")
+
+
+def _checkpoints(worker: Mapping[str, Any], manifests: list[Manifest], release: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether what the engine is told to load is what the download Job writes and proves: repository, commit, place."""
+    where = _path(worker, "podTemplate.spec.containers[main]")
+    hub = {model["id"]: model for model in release["models"] if model["layout"] == "hub"}
+    folders = {model["path"]: model for model in release["models"] if model["layout"] == "folder"}
+    for name, revision in reads(worker, manifests):
+        local = name.startswith("/")
+        if not (local or "/" in name) or name.startswith("$"):
+            continue  # a name that is no repository, such as ngram, or one that can't be told
+        model = folders.get(name.rstrip("/")) if local else hub.get(name)
+        if not model:
+            message = f"the engine reads {name}, which is not among what the download Job writes and proves"
+            yield finding("MODEL_UNPROVED", "WARN", f"{where}.args", message, "set dynamo_recipe.repositories")
+            continue
+        if not local:
+            yield from _revision(name, revision, model, f"{where}.args")
+        path = name.rstrip("/") if local else hub_of(worker, manifests)
+        source, inside = place_of(worker, path)
+        wanted = model["path"][len(release["mount"]) :].strip("/") if local else "hub"
+        if not _is_cache(source, release["claim"]) or inside != wanted:
+            holder = (source.get("persistentVolumeClaim") or {}).get("claimName") or next(iter(source), "no volume")
+            message = (
+                f"the engine looks for {name} in {path} ({holder}{f', {inside}' if inside else ''}), the download Job "
+                f"writes {wanted} of {release['claim']['name']}"
+            )
+            fix = "set HF_HOME to where the claim is mounted, without subPath, or dynamo_recipe.claim.name"
+            yield finding("CACHE_ELSEWHERE", "FAIL", f"{where}.volumeMounts", message, fix)
+            return
+
+
+def _is_cache(source: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    if claim["volume"]:
+        return dict(source) == claim["volume"]
+    return (source.get("persistentVolumeClaim") or {}).get("claimName") == claim["name"]
+
+
+def _revision(name: str, revision: str, model: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    if revision == placeholder(name):
+        return
+    if not HEX40.match(revision):
+        told = f"with revision {revision}" if revision else "without --revision"
+        looks = f"offline the engine looks for {revision or 'main'}"
+        message = f"{name} {told}: {looks}, which a download by commit doesn't write"
+        yield finding("REVISION_UNPINNED", "WARN", path, message, "add --revision with dynamo_binding.patches")
+    elif model["commit"] and revision != model["commit"]:
+        message = f"the engine reads {name} at {revision}, the download Job writes {model['commit']}"
+        yield finding("REVISION_OTHER", "FAIL", path, message, "take the commit out of the arguments, or set the same")
