@@ -18,6 +18,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._engine import (
     place_of,
     reads,
     settings,
+    tokens,
     variables,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
@@ -66,7 +67,7 @@ def derive(manifests: list[Manifest], target: str, beside: Sequence[Any] = ()) -
         "gpu": gpu,
         "gpu_products": [f"NVIDIA-{gpu}"] if gpu else [],
         "served_model": given.get("served_model") or ("" if model.startswith("/") else model),
-        "context_length": int(context) if context.isdigit() else None,
+        "context_length": tokens(context),
         "reads": model,
         "repositories": repositories,
         "claim": {"name": claim, "size": sizes.get(claim)} if claim else {},

@@ -27,6 +27,7 @@ FLAGS = {
     "tensor": ("--tensor-parallel-size", "--tp-size", "--tp", "-tp"),
     "pipeline": ("--pipeline-parallel-size", "--pp-size", "--pp", "-pp"),
     "data": ("--data-parallel-size", "--dp-size", "--dp", "-dp"),
+    "rank": ("--data-parallel-rank",),
     "data_local": ("--data-parallel-size-local",),
     "shared_data": ("--enable-dp-attention", "--enable-attention-dp"),
 }
@@ -152,6 +153,15 @@ def _file(component: Mapping[str, Any], path: str, manifests: list[Manifest]) ->
     return {}
 
 
+def tokens(text: str) -> int | None:
+    """A number of tokens as vLLM reads it: 4096, 256k (thousands), 256K (times 1024)."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([kKmMgG]?)", text)
+    if not match:
+        return None
+    base = 1000 if match[2].islower() else 1024
+    return int(float(match[1]) * base ** " kmg".index(match[2].lower() or " "))
+
+
 def gpus_of(component: Mapping[str, Any]) -> int:
     """GPUs of one pod of a component."""
     resources = main_container(component).get("resources", {})
@@ -167,9 +177,9 @@ def gpus_wanted(given: Mapping[str, str], nodes: int) -> int | None:
     numbers = {
         name: int(given.get(name, "1")) for name in ("tensor", "pipeline", "data") if given.get(name, "1").isdigit()
     }
-    if "tensor" not in given or len(numbers) < 3:
+    if not numbers.keys() & given.keys() or len(numbers) < 3:
         return None
-    data = 1 if "shared_data" in given else numbers["data"]
+    data = 1 if given.keys() & {"shared_data", "rank"} else numbers["data"]
     if given.get("data_local", "").isdigit():
         return numbers["tensor"] * numbers["pipeline"] * int(given["data_local"])
     return -(-numbers["tensor"] * numbers["pipeline"] * data // nodes)

@@ -21,6 +21,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._engine import (
     place_of,
     reads,
     settings,
+    tokens,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._fields import unknown_fields
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
@@ -33,12 +34,16 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
 )
 
 Finding = dict[str, str]
-_PLACEHOLDER = re.compile(r"\byour-[a-z]|<your[ -]|\b(?:CHANGE_?ME|REPLACE_?ME)\b", re.I)
-# Added by the operator to every component, workers or the frontend (facts: dynamo §4.5).
+_PLACEHOLDER = re.compile(r"\byour-[a-z]|<your[ _-]|\b(?:CHANGE[_-]?ME|REPLACE[_-]?ME)\b", re.I)
+_DOWNLOAD = re.compile(r"\b(?:hf|huggingface-cli)\s+download\b|\bsnapshot_download\b")
+# What huggingface_hub takes for true, and where it looks for a token.
+TRUE = ("1", "on", "yes", "true")
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+# Added by the operator to every component, workers or the frontend (facts: dynamo §4.5), or by Kubernetes for services.
 INJECTED = re.compile(
-    r"DYN_(?:NAMESPACE|NAMESPACE_PREFIX|COMPONENT|PARENT_DGD_K8S_(?:NAME|NAMESPACE)|DISCOVERY_BACKEND|SYSTEM_\w+"
+    r"DYN_(?:NAMESPACE|NAMESPACE_PREFIX|NAMESPACE_WORKER_SUFFIX|COMPONENT|PARENT_DGD_K8S_(?:NAME|NAMESPACE)|DISCOVERY_BACKEND|SYSTEM_\w+"
     r"|HEALTH_CHECK_ENABLED|FORWARDPASS_METRIC_PORT|HTTP_PORT)|DYNAMO_PORT|POD_(?:NAME|NAMESPACE|UID)|NIXL_TELEMETRY_\w+"
-    r"|NATS_SERVER|ETCD_ENDPOINTS|MODEL_EXPRESS_URL|PROMETHEUS_ENDPOINT"
+    r"|NATS_SERVER|ETCD_ENDPOINTS|MODEL_EXPRESS_URL|PROMETHEUS_ENDPOINT|\w+_SERVICE_(?:HOST|PORT\w*)"
 )
 
 
@@ -65,7 +70,7 @@ def lint(
         *_job(release),
         *_models(release),
         *_texts(bound),
-        *_fields(release["manifest"]),
+        *_fields([*bound, *([release["compute_domain"]["manifest"]] if release["compute_domain"] else [])]),
     ]
     for component in release["manifest"]["spec"]["components"]:
         found += _image(component)
@@ -130,10 +135,11 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
 
 
-def _fields(dgd: Manifest) -> Iterator[Finding]:
-    for path in unknown_fields(dgd):
-        message = "the schema of the deployment has no such field; the API server refuses it"
-        yield finding("FIELD_UNKNOWN", "FAIL", path, message, "correct its name or place")
+def _fields(manifests: list[Manifest]) -> Iterator[Finding]:
+    for manifest in manifests:
+        for path in unknown_fields(manifest):
+            message = f"the schema of {manifest['kind']} has no such field; the API server refuses it"
+            yield finding("FIELD_UNKNOWN", "FAIL", path, message, "correct its name or place")
 
 
 def _path(component: Mapping[str, Any], rest: str) -> str:
@@ -141,8 +147,7 @@ def _path(component: Mapping[str, Any], rest: str) -> str:
 
 
 def _image(component: Mapping[str, Any]) -> Iterator[Finding]:
-    spec = component["podTemplate"]["spec"]
-    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+    for container in _containers(component):
         name, at, _digest = str(container.get("image", "")).partition("@")
         tag = name.rpartition("/")[2].partition(":")[2]
         path = _path(component, f"podTemplate.spec.containers[{container['name']}].image")
@@ -160,7 +165,7 @@ def _volumes(component: Mapping[str, Any]) -> Iterator[Finding]:
         sources = sorted(volume.keys() - {"name"})
         if len(sources) > 1:
             problems.append((f"{where}.volumes", f"volume {volume['name']} has the sources {', '.join(sources)}"))
-    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+    for container in _containers(component):
         place = f"{where}.containers[{container['name']}].volumeMounts"
         mounts = container.get("volumeMounts") or []
         paths = [str(mount["mountPath"]).rstrip("/") for mount in mounts]
@@ -177,29 +182,37 @@ def _twice(values: list[str]) -> list[str]:
 
 
 def _variables(component: Mapping[str, Any], dgd: Manifest) -> Iterator[Finding]:
-    """$(VAR): Kubernetes knows only variables that come earlier in the list, and the operator sorts them by name."""
-    main = main_container(component)
-    entries = [*(dgd["spec"].get("env") or []), *(main.get("env") or [])]
-    names = {entry["name"] for entry in entries}
-    where = _path(component, "podTemplate.spec.containers[main]")
-    shell = bool(main.get("command")) and main["command"][0].rsplit("/", 1)[-1] in ("sh", "bash")
-    for key in ("command", "args"):
-        for word in main.get(key) or []:
-            for name in sorted(set(VARIABLE.findall(word)) - names):
-                # $(name) of a shell is a command; what envFrom brings can't be seen here
-                if not INJECTED.fullmatch(name) and not main.get("envFrom") and (not shell or name.isupper()):
-                    message = f"$({name}) is not defined, so the engine gets these very characters"
-                    yield finding("VARIABLE_UNDEFINED", "FAIL", f"{where}.{key}", message, f"define {name} in env")
-    for entry in entries:
-        path = f"{where}.env[{entry['name']}]"
-        for name in sorted(set(VARIABLE.findall(entry.get("value") or ""))):
-            if name not in names and not INJECTED.fullmatch(name):
-                if not main.get("envFrom"):
-                    message = f"$({name}) is not defined, so the value holds these very characters"
-                    yield finding("VARIABLE_UNDEFINED", "FAIL", path, message, f"define {name} in env")
-            elif name >= entry["name"]:
-                message = f"$({name}) is not known yet: the operator sorts variables by name, {name} comes later"
-                yield finding("VARIABLE_LATE", "FAIL", path, message, "write the value out, or rename one of the two")
+    """$(VAR): Kubernetes knows only variables that come earlier in the list, and the operator sorts main's by name."""
+    for container in _containers(component):
+        entries = [*(dgd["spec"].get("env") or []), *(container.get("env") or [])]
+        names = {entry["name"] for entry in entries}
+        where = _path(component, f"podTemplate.spec.containers[{container['name']}]")
+        command = container.get("command") or [""]
+        shell = command[0].rsplit("/", 1)[-1] in ("sh", "bash")
+        for key in ("command", "args"):
+            for word in container.get(key) or []:
+                for name in sorted(set(VARIABLE.findall(word)) - names):
+                    # $(name) of a shell is a command; what envFrom brings can't be seen here
+                    if not INJECTED.fullmatch(name) and not container.get("envFrom") and (not shell or name.isupper()):
+                        message = f"$({name}) is not defined, so the engine gets these very characters"
+                        yield finding("VARIABLE_UNDEFINED", "FAIL", f"{where}.{key}", message, f"define {name} in env")
+        for entry in entries:
+            path = f"{where}.env[{entry['name']}]"
+            for name in sorted(set(VARIABLE.findall(entry.get("value") or ""))):
+                if name not in names and not INJECTED.fullmatch(name):
+                    if not container.get("envFrom"):
+                        message = f"$({name}) is not defined, so the value holds these very characters"
+                        yield finding("VARIABLE_UNDEFINED", "FAIL", path, message, f"define {name} in env")
+                elif name >= entry["name"] and container["name"] == "main":
+                    message = f"$({name}) is not known yet: the operator sorts variables by name, {name} comes later"
+                    yield finding(
+                        "VARIABLE_LATE", "FAIL", path, message, "write the value out, or rename one of the two"
+                    )
+
+
+def _containers(component: Mapping[str, Any]) -> list[dict[str, Any]]:
+    spec = component["podTemplate"]["spec"]
+    return [*spec.get("initContainers", []), *spec["containers"]]
 
 
 def _worker(worker: Mapping[str, Any], release: Mapping[str, Any]) -> Iterator[Finding]:
@@ -209,19 +222,29 @@ def _worker(worker: Mapping[str, Any], release: Mapping[str, Any]) -> Iterator[F
         message = "the operator's default restarts a worker at its first slow answer, in the middle of requests"
         fix = "set dynamo_recipe.worker_liveness to a probe (and dynamo_worker_liveness: recipe)"
         yield finding("LIVENESS_DEFAULT", "WARN", f"{where}.livenessProbe", message, fix)
-    env = {entry["name"]: entry for entry in main.get("env") or []}
-    offline = env.get("HF_HUB_OFFLINE", {}).get("value")
-    secrets = [entry["name"] for entry in env.values() if _secret_of(entry) == release["secret"]["name"]]
-    secrets += [item["secretRef"]["name"] for item in main.get("envFrom") or [] if item.get("secretRef")]
-    if offline != "1" or secrets:
-        reason = f"it holds the hub's token ({', '.join(secrets)})" if secrets else "HF_HUB_OFFLINE is not 1"
-        message = f"the worker may load from the hub instead of the proved checkpoint: {reason}"
-        fix = "set dynamo_binding.env.workers.HF_HUB_OFFLINE to 1, and take the token out of the recipe"
+    shared = release["manifest"]["spec"].get("env") or []
+    offline = {entry["name"]: entry for entry in [*shared, *(main.get("env") or [])]}.get("HF_HUB_OFFLINE", {})
+    reasons = [] if str(offline.get("value")).lower() in TRUE else ["HF_HUB_OFFLINE is not 1"]
+    secrets: list[str] = []
+    for container in _containers(worker):
+        entries = [*shared, *(container.get("env") or [])]
+        secrets += [entry["name"] for entry in entries if _is_token(entry, release["secret"]["name"])]
+        secrets += [item["secretRef"]["name"] for item in container.get("envFrom") or [] if item.get("secretRef")]
+        words = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
+        if _DOWNLOAD.search(words):
+            reasons.append(f"container {container['name']} downloads")
+    if secrets:
+        reasons.append(f"it holds the hub's token ({', '.join(dict.fromkeys(secrets))})")
+    if reasons:
+        message = f"the worker may load from the hub instead of the proved checkpoint: {', '.join(reasons)}"
+        fix = "set dynamo_binding.env.workers.HF_HUB_OFFLINE to 1, and take token and download out of the recipe"
         yield finding("HUB_FROM_WORKERS", "WARN", f"{where}.env", message, fix)
 
 
-def _secret_of(entry: Mapping[str, Any]) -> str:
-    return str(((entry.get("valueFrom") or {}).get("secretKeyRef") or {}).get("name", ""))
+def _is_token(entry: Mapping[str, Any], secret: str) -> bool:
+    source = entry.get("valueFrom") or {}
+    named = entry["name"] in TOKENS and bool(source or entry.get("value"))
+    return named or (source.get("secretKeyRef") or {}).get("name") == secret
 
 
 def _engine(worker: Mapping[str, Any], manifests: list[Manifest], context_length: int | None) -> Iterator[Finding]:
@@ -234,8 +257,8 @@ def _engine(worker: Mapping[str, Any], manifests: list[Manifest], context_length
         severity = "FAIL" if wants > has else "WARN"
         message = f"the engine is told to use {wants} GPUs, the pod asks for {has}"
         yield finding("GPU_MISMATCH", severity, where, message, f"set dynamo_binding.resources.{worker['name']}")
-    context = given.get("context", "")
-    if context_length and context.isdigit() and int(context) > context_length:
+    context = tokens(given.get("context", ""))
+    if context_length and context and context > context_length:
         message = f"a context of {context} tokens is more than the model's {context_length}"
         yield finding(
             "CONTEXT_TOO_LONG", "FAIL", where, message, "correct the argument, or dynamo_recipe.context_length"
