@@ -124,9 +124,7 @@ def test_a_file_that_is_not_written_is_said(tmp_path: Path) -> None:
     }
     assert not list(tmp_path.glob("*.yaml"))
     found = failures_of(play(tmp_path, "target", {"other-gpu": cases["other-gpu"]}))
-    assert found == {
-        "other-gpu": "target_output: nothing was written, the target is for GB300, dynamo_gpu is B200."
-    }
+    assert found == {"other-gpu": "target_output: nothing was written, the target is for GB300, dynamo_gpu is B200."}
 
 
 def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:

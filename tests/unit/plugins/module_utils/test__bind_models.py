@@ -22,7 +22,7 @@ CLAIM = {"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}
 HOME = {"name": "HF_HOME", "value": "/cache"}
 
 
-def worker_of(*args: str, env: list[dict[str, str]] | None = None, name: str = "Worker") -> dict[str, Any]:
+def worker_of(*args: str, env: list[dict[str, Any]] | None = None, name: str = "Worker") -> dict[str, Any]:
     worker: dict[str, Any] = copy.deepcopy(DEPLOYMENT["spec"]["components"][1])
     worker["name"] = name
     offline = {"name": "HF_HUB_OFFLINE", "value": "1"}
