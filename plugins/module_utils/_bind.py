@@ -10,11 +10,14 @@ cluster fact is that of the vendor's Kustomize starter for the same choice.
 from __future__ import annotations
 
 import copy
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _facts
+from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, settings
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     HEX40,
@@ -23,10 +26,11 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     graph,
     immutable,
     main_container,
+    map_text,
     name_limit,
     placeholder,
     refer,
-    replace_path,
+    replace_paths,
     replace_text,
     workers_of,
 )
@@ -70,7 +74,7 @@ def bind(base: list[Manifest], binding: Mapping[str, Any], site: Site) -> tuple[
     manifests = copy.deepcopy(base)
     unused: list[str] = []
     dgd = graph(manifests)
-    _rename(manifests, binding.get("name") or dgd["metadata"]["name"])
+    renamed = _rename(manifests, binding.get("name") or dgd["metadata"]["name"])
     if binding.get("compute_domain") and not _rename_domain(manifests, binding["compute_domain"]):
         unused.append("dynamo_binding.compute_domain: the recipe has no ComputeDomain")
     _place_models(manifests, site.models)
@@ -83,6 +87,7 @@ def bind(base: list[Manifest], binding: Mapping[str, Any], site: Site) -> tuple[
     if site.synthetic_acceptance:
         _accept_synthetically(manifests)
     override(dgd, binding)
+    refer(dgd["spec"], renamed)  # the binding knows the recipe's own names
     if site.component_pathway:
         if any(component.get("multinode") for component in components):
             unused.append("dynamo_pathway: component: the recipe has workers of several nodes")
@@ -94,7 +99,8 @@ def bind(base: list[Manifest], binding: Mapping[str, Any], site: Site) -> tuple[
     return immutable(manifests), unused
 
 
-def _rename(manifests: list[Manifest], name: str) -> None:
+def _rename(manifests: list[Manifest], name: str) -> dict[str, str]:
+    """Give the deployment this name, and what is beside it names of its own; {old name: new name} of ConfigMaps."""
     dgd = graph(manifests)
     old = dgd["metadata"]["name"]
     for component in dgd["spec"]["components"]:
@@ -106,12 +112,17 @@ def _rename(manifests: list[Manifest], name: str) -> None:
                 "Set dynamo_release_name.",
             )
     if name == old:
-        return
+        return {}
 
     def new(text: str) -> str:
-        return name + text[len(old) :] if text == old or text.startswith(f"{old}-") else text
+        return name + text[len(old) :] if text == old or text.startswith(f"{old}-") else f"{name}-{text}"
 
-    renamed = {m["metadata"]["name"] for m in manifests if m["kind"] == "ConfigMap"}
+    renamed = {m["metadata"]["name"]: new(m["metadata"]["name"]) for m in manifests if m["kind"] == "ConfigMap"}
+    services = "|".join(re.escape(component["name"].lower()) for component in dgd["spec"]["components"])
+    service = re.compile(rf"(?<![\w.-]){re.escape(old)}(?=-(?:{services})(?![\w-]))")
+    for manifest in manifests:
+        for body in {"spec", "data"} & manifest.keys():
+            manifest[body] = map_text(manifest[body], lambda text: service.sub(name, text))
     for manifest in manifests:
         manifest["metadata"]["name"] = new(manifest["metadata"]["name"])
         labels = manifest["metadata"].get("labels", {})
@@ -119,7 +130,8 @@ def _rename(manifests: list[Manifest], name: str) -> None:
             labels["app.kubernetes.io/name"] = name
         if manifest["kind"] == "ComputeDomain":
             _rename_template(dgd, manifest, new(manifest["spec"]["channel"]["resourceClaimTemplate"]["name"]))
-    refer(dgd["spec"], {item: new(item) for item in renamed})
+    refer(dgd["spec"], renamed)
+    return renamed
 
 
 def _rename_domain(manifests: list[Manifest], name: str) -> bool:
@@ -151,17 +163,52 @@ def _accept_synthetically(manifests: list[Manifest]) -> None:
 
 
 def _place_models(manifests: list[Manifest], models: tuple[Mapping[str, Any], ...]) -> None:
-    for model in models:
-        for manifest in manifests:
-            body = "spec" if "spec" in manifest else "data"
-            if model["layout"] == "folder":
-                manifest[body] = replace_path(manifest.get(body, {}), model["recipe_path"], model["path"])
-        if model["layout"] == "hub" and not model["commit"]:
-            for worker in workers_of(graph(manifests)):
-                args = main_container(worker).get("args", [])
-                for index, item in enumerate(args[1:], 1):
-                    if args[index - 1] == "--revision" and not HEX40.match(item):
-                        args[index] = placeholder(model["id"])
+    """Folders where the recipe's text names them, and commits where it names a branch, each model's own."""
+    paths = {model["recipe_path"]: model["path"] for model in models if model["layout"] == "folder"}
+    hub = {model["id"]: model["commit"] or placeholder(model["id"]) for model in models if model["layout"] == "hub"}
+    for worker in workers_of(graph(manifests)):
+        given = expanded_arguments(worker, manifests)
+        for flag, model in (
+            ("--revision", settings(worker, manifests).get("model", "")),
+            ("--speculative-draft-model-revision", given.get("--speculative-draft-model-path", "")),
+        ):
+            if model in hub:
+                _revise(main_container(worker), flag, hub[model])
+    for manifest in manifests:
+        for body in {"spec", "data"} & manifest.keys():
+            manifest[body] = replace_paths(manifest[body], paths)
+            for model, revision in hub.items():
+                manifest[body] = map_text(manifest[body], partial(_revise_json, model=model, revision=revision))
+
+
+def _revise(main: dict[str, Any], flag: str, revision: str) -> None:
+    """Let a flag that is there, in words of its own or in a shell's line, or the variable that it names, be this."""
+    words = re.compile(rf"(?<![\w-])({flag})(=|\s+)([\"']?)([^\s\"']+)\3")
+
+    def changed(value: str) -> str:
+        name = re.fullmatch(r"\$[({]?(\w+)[)}]?", value)
+        if not name:
+            return value if HEX40.match(value) else revision
+        for entry in main.get("env") or []:
+            if entry["name"] == name[1] and entry.get("value") and not HEX40.match(entry["value"]):
+                entry["value"] = revision
+        return value
+
+    for key in ("command", "args"):
+        line = main.get(key) or []
+        for index, word in enumerate(line):
+            if index and line[index - 1] == flag:
+                line[index] = changed(word)
+            else:
+                line[index] = words.sub(lambda m: f"{m[1]}{m[2]}{m[3]}{changed(m[4])}{m[3]}", word)
+
+
+def _revise_json(text: str, model: str, revision: str) -> str:
+    """The text with this revision in each of its JSON objects that names the model and no commit."""
+    name = rf'"model"\s*:\s*"{re.escape(model)}"'
+    branch = r'("revision"\s*:\s*")(?![0-9a-f]{40}")[^"]*(?=")'
+    text = re.sub(rf"({name}[^{{}}]*?){branch}", lambda match: f"{match[1]}{match[2]}{revision}", text)
+    return re.sub(rf"{branch}(?=[^{{}}]*?{name})", lambda match: f"{match[1]}{revision}", text)
 
 
 def _worker_rules(worker: dict[str, Any], site: Site) -> None:
@@ -212,7 +259,7 @@ def pin(release: Mapping[str, Any], commits: Mapping[str, str]) -> dict[str, Any
             for manifest in manifests:
                 body = "spec" if "spec" in manifest else "data"
                 if model["layout"] == "folder":
-                    manifest[body] = replace_path(manifest.get(body, {}), path, model["path"])
+                    manifest[body] = replace_paths(manifest.get(body, {}), {path: model["path"]})
                 else:
                     manifest[body] = replace_text(manifest.get(body, {}), old, new)
             model["commit"] = new

@@ -89,6 +89,8 @@ META: dict[str, Any] = {
     "provenance": {"...": TEXT},
     "notes": [TEXT],
 }
+# Sections of which a more exact layer may say a part.
+_MERGED = ("claim", "job", "timeouts", "smoke", "benchmark")
 # What is read of the documents of a vendor's model-cache directory.
 BESIDE: dict[str, Any] = {
     "Job": {
@@ -231,6 +233,14 @@ def read(target: str, catalog: Mapping[str, str], overrides: Mapping[str, Any] |
         derived, found = derive(manifests, target, _beside(os.path.join(root, target.split("/")[0])))
         notes += found
     meta = {**derived, **own, **(overrides or {})}
+    for key in _MERGED:
+        layers = [layer.get(key) or {} for layer in (derived, model, recipe, overrides or {})]
+        if any(layers):
+            meta[key] = {name: value for layer in layers for name, value in layer.items()}
+    if str(meta.get("reads", "")).startswith("/") and meta.get("repositories"):
+        first, *others = meta["repositories"]  # the first is the model's
+        if first.get("layout") != "hub":
+            meta["repositories"] = [{"layout": "folder", "path": meta["reads"], **first}, *others]
     for key in ("served_model", "repositories"):
         if not meta.get(key):
             reads = f"; the workers read {meta['reads']}" if meta.get("reads") else ""
@@ -253,7 +263,7 @@ def kustomized(recipe: Recipe, documents: list[Any], directory: str) -> Recipe:
         raise DynamoError(
             f"dynamo_kustomization: {directory} builds {after}, the target {recipe.target} is {before}.", "RECIPE"
         )
-    claim = claim_of(workers_of(graph(manifests)))
+    claim = claim_of(manifests)
     meta = {**recipe.meta, "claim": {**(recipe.meta.get("claim") or {}), **({"name": claim} if claim else {})}}
     return replace(recipe, manifests=manifests, meta=meta)
 

@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import (
+    SHELL_VARIABLE,
     expanded_arguments,
     gpus_of,
+    hub_of,
+    place_of,
+    reads,
     settings,
+    tokens,
     variables,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
@@ -28,7 +32,6 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
 # h100, gb200, l40s; not bf16, tp16, sm100.
 GPU_NAME = re.compile(r"(?!(?:bf|fp|tf|sm|tp|dp|ep|pp)\d)[a-z]{1,2}\d{2,3}[a-z]?\Z")
 _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_SHELL_VARIABLE = re.compile(r"\$\{?(\w+)\}?")
 # The operator's default of a worker without a startup probe: 720 tries, one in 10 s (facts: dynamo §4.6).
 STARTUP_SECONDS = 7200
 
@@ -42,27 +45,29 @@ def derive(manifests: list[Manifest], target: str, beside: Sequence[Any] = ()) -
     workers = workers_of(dgd)
     if not workers:
         return {}, ["the recipe has no worker component"]
-    given: dict[str, str] = {}
-    for worker in workers:
-        given = {**settings(worker, manifests), **given}
+    told = [settings(worker, manifests) for worker in workers]
+    given = next((settings for settings in told if settings.get("model")), {})
+    for more in told:
+        if more.get("model") in (None, given.get("model")):
+            given = {**more, **given}
     words = [word for word in re.split(r"[-/]", target.lower()) if GPU_NAME.match(word)]
     gpu = words[-1].upper() if words else ""
     model, context = given.get("model", ""), given.get("context", "")
     jobs = [document for document in beside if _is(document, "Job")]
-    claim = claim_of(workers)
+    claim = claim_of(manifests)
     sizes = {
         document["metadata"].get("name"): document["spec"]["resources"]["requests"]["storage"]
         for document in beside
         if _is(document, "PersistentVolumeClaim")
     }
-    repositories, job = _repositories(model, given, workers, manifests, jobs)
+    repositories, job = _repositories(workers, manifests, jobs)
     meta: dict[str, Any] = {
         "framework": dgd["spec"].get("backendFramework") or _framework(workers, manifests),
         "topology": "disagg" if {worker["type"] for worker in workers} & {"prefill", "decode"} else "agg",
         "gpu": gpu,
         "gpu_products": [f"NVIDIA-{gpu}"] if gpu else [],
         "served_model": given.get("served_model") or ("" if model.startswith("/") else model),
-        "context_length": int(context) if context.isdigit() else None,
+        "context_length": tokens(context),
         "reads": model,
         "repositories": repositories,
         "claim": {"name": claim, "size": sizes.get(claim)} if claim else {},
@@ -74,7 +79,14 @@ def derive(manifests: list[Manifest], target: str, beside: Sequence[Any] = ()) -
             ]
         },
     }
-    return meta, _notes(meta, workers)
+    notes = _notes(meta, workers)
+    others = sorted({more["model"] for more in told if more.get("model")} - {model})
+    if others:
+        notes.append(
+            f"other workers read {', '.join(others)}; served, and asked by the smoke test, is {meta['served_model']}: "
+            "dynamo_recipe.served_model sets it"
+        )
+    return meta, notes
 
 
 def _notes(meta: Mapping[str, Any], workers: list[dict[str, Any]]) -> list[str]:
@@ -108,8 +120,14 @@ def _framework(workers: list[dict[str, Any]], manifests: list[Manifest]) -> str:
     return expanded_arguments(workers[0], manifests).get("-m", "").partition("dynamo.")[2]
 
 
-def claim_of(workers: list[dict[str, Any]]) -> str:
-    """The claim of the model cache: the first one of the first worker, or nothing."""
+def claim_of(manifests: list[Manifest]) -> str:
+    """The claim of the model cache: where a worker looks for a model, else the first worker's first, or nothing."""
+    workers = workers_of(graph(manifests))
+    for worker in workers:
+        for model, _revision in reads(worker, manifests):
+            source, _inside = place_of(worker, model if model.startswith("/") else hub_of(worker, manifests))
+            if "persistentVolumeClaim" in source:
+                return str(source["persistentVolumeClaim"]["claimName"])
     for volume in workers[0]["podTemplate"]["spec"].get("volumes", []) if workers else []:
         name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if name:
@@ -126,14 +144,12 @@ def _startup_seconds(main: Mapping[str, Any]) -> int:
 
 
 def _repositories(
-    model: str,
-    given: Mapping[str, str],
     workers: list[dict[str, Any]],
     manifests: list[Manifest],
     jobs: list[dict[str, Any]],
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
     """Repositories that the arguments name, or that a download Job put where the arguments look; and that Job."""
-    named = [(model, given.get("revision", "")), *_drafts(workers, manifests)]
+    named = [pair for worker in workers for pair in reads(worker, manifests)]
     loaded = {job["metadata"]["name"]: _downloads(job) for job in jobs}
     found: dict[str, dict[str, Any]] = {}
     chosen = None
@@ -152,24 +168,6 @@ def _commit(revision: str) -> str:
     return revision if HEX40.match(revision) else ""
 
 
-def _drafts(workers: list[dict[str, Any]], manifests: list[Manifest]) -> list[tuple[str, str]]:
-    found = []
-    for worker in workers:
-        arguments = expanded_arguments(worker, manifests)
-        try:
-            draft = json.loads(arguments.get("--speculative-config", "{}"))
-            found.append((str(draft.get("model") or ""), str(draft.get("revision") or "")))
-        except (ValueError, AttributeError):
-            pass
-        found.append(
-            (
-                arguments.get("--speculative-draft-model-path", ""),
-                arguments.get("--speculative-draft-model-revision", ""),
-            )
-        )
-    return [pair for pair in found if pair[0]]
-
-
 def _downloads(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the `hf download` lines of a Job load: id, commit, layout, and the folder's path."""
     container = job["spec"]["template"]["spec"]["containers"][0]
@@ -184,7 +182,7 @@ def _downloads(job: Mapping[str, Any]) -> list[dict[str, Any]]:
             words = shlex.split(line, comments=True)[2:]
         except ValueError:
             continue
-        words = [_SHELL_VARIABLE.sub(lambda match: env.get(match[1], match[0]), word) for word in words]
+        words = [SHELL_VARIABLE.sub(lambda match: env.get(match[1], match[0]), word) for word in words]
         options = {word: words[index + 1] for index, word in enumerate(words[:-1]) if word.startswith("--")}
         if words and _HUB_NAME.fullmatch(words[0]):
             folder = options.get("--local-dir", "").rstrip("/")

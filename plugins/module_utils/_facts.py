@@ -91,8 +91,8 @@ def place(components: list[dict[str, Any]], binding: Mapping[str, Any], unused: 
     """Put pull Secrets, scheduling, network and placement of a normalised binding into the components."""
     for component in components:
         spec = component["podTemplate"]["spec"]
-        if binding.get("pull_secrets"):
-            spec["imagePullSecrets"] = [{"name": name} for name in binding["pull_secrets"]]
+        if "pull_secrets" in binding:
+            _set(spec, "imagePullSecrets", [{"name": name} for name in binding["pull_secrets"]])
         _schedule(spec, binding.get("scheduling", {}))
     for _path, component, value in selected(
         components, binding.get("scheduling", {}).get("components", {}), "scheduling.components"
@@ -124,8 +124,15 @@ def _schedule(spec: dict[str, Any], scheduling: Mapping[str, Any]) -> None:
         ("runtime_class", "runtimeClassName"),
         ("priority_class", "priorityClassName"),
     ):
-        if scheduling.get(key):
-            spec[field] = copy.deepcopy(scheduling[key])
+        if key in scheduling:
+            _set(spec, field, copy.deepcopy(scheduling[key]))
+
+
+def _set(spec: dict[str, Any], field: str, value: Any) -> None:
+    """An option that is given but empty takes away what the recipe or a more general option says."""
+    spec[field] = value
+    if not value:
+        del spec[field]
 
 
 def _network(facts: Mapping[str, Any]) -> dict[str, Any]:

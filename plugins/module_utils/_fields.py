@@ -1,7 +1,7 @@
 # Copyright (c) 2026, inferops.dynamo contributors
 # GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""PRIVATE: fields of a DynamoGraphDeployment that its schema doesn't declare. Server-side apply refuses them.
+"""PRIVATE: fields of a release's objects that their schemas don't declare. Server-side apply refuses them.
 
 The pod template is the one of the Kubernetes client that is installed. What is around it is listed here (facts:
 dynamo §3.1); a test compares it with the vendor's CRD.
@@ -58,12 +58,22 @@ SCHEMA: dict[str, Any] = {
     },
     "status": None,
 }
+SCHEMAS: dict[str, Any] = {
+    "ConfigMap": "V1ConfigMap",
+    "ComputeDomain": {
+        "apiVersion": None,
+        "kind": None,
+        "metadata": "V1ObjectMeta",
+        "spec": {"numNodes": None, "channel": {"resourceClaimTemplate": {"name": None}, "allocationMode": None}},
+        "status": None,
+    },
+}
 _LIST = re.compile(r"[Ll]ist\[(\w+)\]")
 
 
-def unknown_fields(dgd: Mapping[str, Any]) -> list[str]:
+def unknown_fields(manifest: Mapping[str, Any]) -> list[str]:
     """Paths of the fields that the schema doesn't have, list entries by name where they have one."""
-    return list(_unknown(dgd, SCHEMA, ""))
+    return list(_unknown(manifest, SCHEMAS.get(str(manifest.get("kind")), SCHEMA), ""))
 
 
 def _unknown(value: Any, schema: Any, path: str) -> Iterator[str]:

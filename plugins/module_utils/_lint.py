@@ -15,26 +15,35 @@ from typing import Any
 from ansible_collections.inferops.dynamo.plugins.module_utils._contract import contract, site_values
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import (
     VARIABLE,
-    expanded_arguments,
     gpus_of,
     gpus_wanted,
+    hub_of,
+    place_of,
+    reads,
     settings,
+    tokens,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._fields import unknown_fields
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    HEX40,
     Manifest,
     main_container,
     name_limit,
+    placeholder,
     workers_of,
 )
 
 Finding = dict[str, str]
-_PLACEHOLDER = re.compile(r"\byour-[a-z]|<your[ -]|\b(?:CHANGE_?ME|REPLACE_?ME)\b", re.I)
-# Added by the operator to every component, workers or the frontend (facts: dynamo §4.5).
+_PLACEHOLDER = re.compile(r"\byour-[a-z]|<your[ _-]|\b(?:CHANGE[_-]?ME|REPLACE[_-]?ME)\b", re.I)
+_DOWNLOAD = re.compile(r"\b(?:hf|huggingface-cli)\s+download\b|\bsnapshot_download\b")
+# What huggingface_hub takes for true, and where it looks for a token.
+TRUE = ("1", "on", "yes", "true")
+TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+# Added by the operator to every component, workers or the frontend (facts: dynamo §4.5), or by Kubernetes for services.
 INJECTED = re.compile(
-    r"DYN_(?:NAMESPACE|NAMESPACE_PREFIX|COMPONENT|PARENT_DGD_K8S_(?:NAME|NAMESPACE)|DISCOVERY_BACKEND|SYSTEM_\w+"
+    r"DYN_(?:NAMESPACE|NAMESPACE_PREFIX|NAMESPACE_WORKER_SUFFIX|COMPONENT|PARENT_DGD_K8S_(?:NAME|NAMESPACE)|DISCOVERY_BACKEND|SYSTEM_\w+"
     r"|HEALTH_CHECK_ENABLED|FORWARDPASS_METRIC_PORT|HTTP_PORT)|DYNAMO_PORT|POD_(?:NAME|NAMESPACE|UID)|NIXL_TELEMETRY_\w+"
-    r"|NATS_SERVER|ETCD_ENDPOINTS|MODEL_EXPRESS_URL|PROMETHEUS_ENDPOINT"
+    r"|NATS_SERVER|ETCD_ENDPOINTS|MODEL_EXPRESS_URL|PROMETHEUS_ENDPOINT|\w+_SERVICE_(?:HOST|PORT\w*)"
 )
 
 
@@ -61,14 +70,16 @@ def lint(
         *_job(release),
         *_models(release),
         *_texts(bound),
-        *_fields(release["manifest"]),
+        *_fields([*bound, *([release["compute_domain"]["manifest"]] if release["compute_domain"] else [])]),
     ]
     for component in release["manifest"]["spec"]["components"]:
         found += _image(component)
+        found += _volumes(component)
         found += _variables(component, release["manifest"])
     for worker in workers_of(release["manifest"]):
         found += _worker(worker, release)
         found += _engine(worker, bound, context_length)
+        found += _checkpoints(worker, bound, release)
     return sorted(found, key=lambda item: item["severity"] != "FAIL")
 
 
@@ -124,10 +135,11 @@ def _walk(value: Any, path: str) -> Iterator[tuple[str, str]]:
         yield path, value
 
 
-def _fields(dgd: Manifest) -> Iterator[Finding]:
-    for path in unknown_fields(dgd):
-        message = "the schema of the deployment has no such field; the API server refuses it"
-        yield finding("FIELD_UNKNOWN", "FAIL", path, message, "correct its name or place")
+def _fields(manifests: list[Manifest]) -> Iterator[Finding]:
+    for manifest in manifests:
+        for path in unknown_fields(manifest):
+            message = f"the schema of {manifest['kind']} has no such field; the API server refuses it"
+            yield finding("FIELD_UNKNOWN", "FAIL", path, message, "correct its name or place")
 
 
 def _path(component: Mapping[str, Any], rest: str) -> str:
@@ -135,8 +147,7 @@ def _path(component: Mapping[str, Any], rest: str) -> str:
 
 
 def _image(component: Mapping[str, Any]) -> Iterator[Finding]:
-    spec = component["podTemplate"]["spec"]
-    for container in [*spec.get("initContainers", []), *spec["containers"]]:
+    for container in _containers(component):
         name, at, _digest = str(container.get("image", "")).partition("@")
         tag = name.rpartition("/")[2].partition(":")[2]
         path = _path(component, f"podTemplate.spec.containers[{container['name']}].image")
@@ -145,30 +156,63 @@ def _image(component: Mapping[str, Any]) -> Iterator[Finding]:
             yield finding("IMAGE_LATEST", "WARN", path, message, f"set dynamo_binding.image_tag.{component['name']}")
 
 
+def _volumes(component: Mapping[str, Any]) -> Iterator[Finding]:
+    """Volumes that a recipe, a patch or a fact of the cluster brings twice."""
+    spec, where = component["podTemplate"]["spec"], _path(component, "podTemplate.spec")
+    names = [volume["name"] for volume in spec.get("volumes") or []]
+    problems = [(f"{where}.volumes", f"there are two volumes {name}") for name in _twice(names)]
+    for volume in spec.get("volumes") or []:
+        sources = sorted(volume.keys() - {"name"})
+        if len(sources) > 1:
+            problems.append((f"{where}.volumes", f"volume {volume['name']} has the sources {', '.join(sources)}"))
+    for container in _containers(component):
+        place = f"{where}.containers[{container['name']}].volumeMounts"
+        mounts = container.get("volumeMounts") or []
+        paths = [str(mount["mountPath"]).rstrip("/") for mount in mounts]
+        problems += [(place, f"{container['name']} mounts two volumes at {path}") for path in _twice(paths)]
+        absent = sorted({mount["name"] for mount in mounts} - {*names})
+        problems += [(place, f"{container['name']} mounts {name}, which is no volume") for name in absent]
+    for path, message in problems:
+        fix = "rename or remove the recipe's own, or leave the option of dynamo_binding out that brings the other"
+        yield finding("VOLUME_CLASH", "FAIL", path, message, fix)
+
+
+def _twice(values: list[str]) -> list[str]:
+    return sorted({value for value in values if values.count(value) > 1})
+
+
 def _variables(component: Mapping[str, Any], dgd: Manifest) -> Iterator[Finding]:
-    """$(VAR): Kubernetes knows only variables that come earlier in the list, and the operator sorts them by name."""
-    main = main_container(component)
-    entries = [*(dgd["spec"].get("env") or []), *(main.get("env") or [])]
-    names = {entry["name"] for entry in entries}
-    where = _path(component, "podTemplate.spec.containers[main]")
-    shell = bool(main.get("command")) and main["command"][0].rsplit("/", 1)[-1] in ("sh", "bash")
-    for key in ("command", "args"):
-        for word in main.get(key) or []:
-            for name in sorted(set(VARIABLE.findall(word)) - names):
-                # $(name) of a shell is a command; what envFrom brings can't be seen here
-                if not INJECTED.fullmatch(name) and not main.get("envFrom") and (not shell or name.isupper()):
-                    message = f"$({name}) is not defined, so the engine gets these very characters"
-                    yield finding("VARIABLE_UNDEFINED", "FAIL", f"{where}.{key}", message, f"define {name} in env")
-    for entry in entries:
-        path = f"{where}.env[{entry['name']}]"
-        for name in sorted(set(VARIABLE.findall(entry.get("value") or ""))):
-            if name not in names and not INJECTED.fullmatch(name):
-                if not main.get("envFrom"):
-                    message = f"$({name}) is not defined, so the value holds these very characters"
-                    yield finding("VARIABLE_UNDEFINED", "FAIL", path, message, f"define {name} in env")
-            elif name >= entry["name"]:
-                message = f"$({name}) is not known yet: the operator sorts variables by name, {name} comes later"
-                yield finding("VARIABLE_LATE", "FAIL", path, message, "write the value out, or rename one of the two")
+    """$(VAR): Kubernetes knows only variables that come earlier in the list, and the operator sorts main's by name."""
+    for container in _containers(component):
+        entries = [*(dgd["spec"].get("env") or []), *(container.get("env") or [])]
+        names = {entry["name"] for entry in entries}
+        where = _path(component, f"podTemplate.spec.containers[{container['name']}]")
+        command = container.get("command") or [""]
+        shell = command[0].rsplit("/", 1)[-1] in ("sh", "bash")
+        for key in ("command", "args"):
+            for word in container.get(key) or []:
+                for name in sorted(set(VARIABLE.findall(word)) - names):
+                    # $(name) of a shell is a command; what envFrom brings can't be seen here
+                    if not INJECTED.fullmatch(name) and not container.get("envFrom") and (not shell or name.isupper()):
+                        message = f"$({name}) is not defined, so the engine gets these very characters"
+                        yield finding("VARIABLE_UNDEFINED", "FAIL", f"{where}.{key}", message, f"define {name} in env")
+        for entry in entries:
+            path = f"{where}.env[{entry['name']}]"
+            for name in sorted(set(VARIABLE.findall(entry.get("value") or ""))):
+                if name not in names and not INJECTED.fullmatch(name):
+                    if not container.get("envFrom"):
+                        message = f"$({name}) is not defined, so the value holds these very characters"
+                        yield finding("VARIABLE_UNDEFINED", "FAIL", path, message, f"define {name} in env")
+                elif name >= entry["name"] and container["name"] == "main":
+                    message = f"$({name}) is not known yet: the operator sorts variables by name, {name} comes later"
+                    yield finding(
+                        "VARIABLE_LATE", "FAIL", path, message, "write the value out, or rename one of the two"
+                    )
+
+
+def _containers(component: Mapping[str, Any]) -> list[dict[str, Any]]:
+    spec = component["podTemplate"]["spec"]
+    return [*spec.get("initContainers", []), *spec["containers"]]
 
 
 def _worker(worker: Mapping[str, Any], release: Mapping[str, Any]) -> Iterator[Finding]:
@@ -178,19 +222,29 @@ def _worker(worker: Mapping[str, Any], release: Mapping[str, Any]) -> Iterator[F
         message = "the operator's default restarts a worker at its first slow answer, in the middle of requests"
         fix = "set dynamo_recipe.worker_liveness to a probe (and dynamo_worker_liveness: recipe)"
         yield finding("LIVENESS_DEFAULT", "WARN", f"{where}.livenessProbe", message, fix)
-    env = {entry["name"]: entry for entry in main.get("env") or []}
-    offline = env.get("HF_HUB_OFFLINE", {}).get("value")
-    secrets = [entry["name"] for entry in env.values() if _secret_of(entry) == release["secret"]["name"]]
-    secrets += [item["secretRef"]["name"] for item in main.get("envFrom") or [] if item.get("secretRef")]
-    if offline != "1" or secrets:
-        reason = f"it holds the hub's token ({', '.join(secrets)})" if secrets else "HF_HUB_OFFLINE is not 1"
-        message = f"the worker may load from the hub instead of the proved checkpoint: {reason}"
-        fix = "set dynamo_binding.env.workers.HF_HUB_OFFLINE to 1, and take the token out of the recipe"
+    shared = release["manifest"]["spec"].get("env") or []
+    offline = {entry["name"]: entry for entry in [*shared, *(main.get("env") or [])]}.get("HF_HUB_OFFLINE", {})
+    reasons = [] if str(offline.get("value")).lower() in TRUE else ["HF_HUB_OFFLINE is not 1"]
+    secrets: list[str] = []
+    for container in _containers(worker):
+        entries = [*shared, *(container.get("env") or [])]
+        secrets += [entry["name"] for entry in entries if _is_token(entry, release["secret"]["name"])]
+        secrets += [item["secretRef"]["name"] for item in container.get("envFrom") or [] if item.get("secretRef")]
+        words = " ".join([*(container.get("command") or []), *(container.get("args") or [])])
+        if _DOWNLOAD.search(words):
+            reasons.append(f"container {container['name']} downloads")
+    if secrets:
+        reasons.append(f"it holds the hub's token ({', '.join(dict.fromkeys(secrets))})")
+    if reasons:
+        message = f"the worker may load from the hub instead of the proved checkpoint: {', '.join(reasons)}"
+        fix = "set dynamo_binding.env.workers.HF_HUB_OFFLINE to 1, and take token and download out of the recipe"
         yield finding("HUB_FROM_WORKERS", "WARN", f"{where}.env", message, fix)
 
 
-def _secret_of(entry: Mapping[str, Any]) -> str:
-    return str(((entry.get("valueFrom") or {}).get("secretKeyRef") or {}).get("name", ""))
+def _is_token(entry: Mapping[str, Any], secret: str) -> bool:
+    source = entry.get("valueFrom") or {}
+    named = entry["name"] in TOKENS and bool(source or entry.get("value"))
+    return named or (source.get("secretKeyRef") or {}).get("name") == secret
 
 
 def _engine(worker: Mapping[str, Any], manifests: list[Manifest], context_length: int | None) -> Iterator[Finding]:
@@ -203,16 +257,58 @@ def _engine(worker: Mapping[str, Any], manifests: list[Manifest], context_length
         severity = "FAIL" if wants > has else "WARN"
         message = f"the engine is told to use {wants} GPUs, the pod asks for {has}"
         yield finding("GPU_MISMATCH", severity, where, message, f"set dynamo_binding.resources.{worker['name']}")
-    context = given.get("context", "")
-    if context_length and context.isdigit() and int(context) > context_length:
+    context = tokens(given.get("context", ""))
+    if context_length and context and context > context_length:
         message = f"a context of {context} tokens is more than the model's {context_length}"
         yield finding(
             "CONTEXT_TOO_LONG", "FAIL", where, message, "correct the argument, or dynamo_recipe.context_length"
         )
-    model = given.get("model", "")
-    revision = expanded_arguments(worker, manifests).get("--revision")
-    if model and "/" in model and not model.startswith("/") and not revision:
-        message = (
-            f"{model} without --revision: offline the engine looks for main, which a download by commit doesn't write"
-        )
-        yield finding("REVISION_UNPINNED", "WARN", where, message, "add --revision with dynamo_binding.patches")
+
+
+def _checkpoints(worker: Mapping[str, Any], manifests: list[Manifest], release: Mapping[str, Any]) -> Iterator[Finding]:
+    """Whether what the engine is told to load is what the download Job writes and proves: repository, commit, place."""
+    where = _path(worker, "podTemplate.spec.containers[main]")
+    hub = {model["id"]: model for model in release["models"] if model["layout"] == "hub"}
+    folders = {model["path"]: model for model in release["models"] if model["layout"] == "folder"}
+    for name, revision in reads(worker, manifests):
+        local = name.startswith("/")
+        if not (local or "/" in name) or name.startswith("$"):
+            continue  # a name that is no repository, such as ngram, or one that can't be told
+        model = folders.get(name.rstrip("/")) if local else hub.get(name)
+        if not model:
+            message = f"the engine reads {name}, which is not among what the download Job writes and proves"
+            yield finding("MODEL_UNPROVED", "WARN", f"{where}.args", message, "set dynamo_recipe.repositories")
+            continue
+        if not local:
+            yield from _revision(name, revision, model, f"{where}.args")
+        path = name.rstrip("/") if local else hub_of(worker, manifests)
+        source, inside = place_of(worker, path)
+        wanted = model["path"][len(release["mount"]) :].strip("/") if local else "hub"
+        if not _is_cache(source, release["claim"]) or inside != wanted:
+            holder = (source.get("persistentVolumeClaim") or {}).get("claimName") or next(iter(source), "no volume")
+            message = (
+                f"the engine looks for {name} in {path} ({holder}{f', {inside}' if inside else ''}), the download Job "
+                f"writes {wanted} of {release['claim']['name']}"
+            )
+            fix = "set HF_HOME to where the claim is mounted, without subPath, or dynamo_recipe.claim.name"
+            yield finding("CACHE_ELSEWHERE", "FAIL", f"{where}.volumeMounts", message, fix)
+            return
+
+
+def _is_cache(source: Mapping[str, Any], claim: Mapping[str, Any]) -> bool:
+    if claim["volume"]:
+        return dict(source) == claim["volume"]
+    return (source.get("persistentVolumeClaim") or {}).get("claimName") == claim["name"]
+
+
+def _revision(name: str, revision: str, model: Mapping[str, Any], path: str) -> Iterator[Finding]:
+    if revision == placeholder(name):
+        return
+    if not HEX40.match(revision):
+        told = f"with revision {revision}" if revision else "without --revision"
+        looks = f"offline the engine looks for {revision or 'main'}"
+        message = f"{name} {told}: {looks}, which a download by commit doesn't write"
+        yield finding("REVISION_UNPINNED", "WARN", path, message, "add --revision with dynamo_binding.patches")
+    elif model["commit"] and revision != model["commit"]:
+        message = f"the engine reads {name} at {revision}, the download Job writes {model['commit']}"
+        yield finding("REVISION_OTHER", "FAIL", path, message, "take the commit out of the arguments, or set the same")

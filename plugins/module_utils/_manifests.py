@@ -164,10 +164,13 @@ def map_text(value: Any, change: Callable[[str], str]) -> Any:
     return value
 
 
-def replace_path(value: Any, old: str, new: str) -> Any:
-    """Replace the path `old` wherever it stands as a whole path or as the beginning of one."""
-    pattern = re.compile(rf"(?<![\w./-]){re.escape(old)}(?![\w.-])")
-    return map_text(value, lambda item: pattern.sub(lambda _match: new, item))
+def replace_paths(value: Any, paths: Mapping[str, str]) -> Any:
+    """Replace paths wherever they stand whole or as the beginning of one; of two that fit, the longer."""
+    if not paths:
+        return value
+    words = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
+    pattern = re.compile(rf"(?<![\w./-])(?:{words})(?![\w.-])")
+    return map_text(value, lambda item: pattern.sub(lambda match: paths[match[0]], item))
 
 
 def replace_text(value: Any, old: str, new: str) -> Any:

@@ -52,6 +52,7 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         fits(options["release_name"], NAME, "dynamo_release_name")
         binding["name"] = options["release_name"]
     claim_of_recipe = (meta.get("claim") or {}).get("name") or "shared-model-cache"
+    _refuse_doubt(recipe, {} if reason else options, claim_of_recipe)
     mount = _mount(recipe.manifests, claim_of_recipe)
     paths = commits_of(None if reason else options.get("model_path"), [r["id"] for r in meta["repositories"]], "path")
     models = [_model(repository, mount, paths.get(repository["id"], "")) for repository in meta["repositories"]]
@@ -131,6 +132,21 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         f"dynamo_model_commit: {name} is no repository of this target" for name in commits if name not in known
     )
     return pin(release, {name: commit for name, commit in commits.items() if name in known})
+
+
+def _refuse_doubt(recipe: Recipe, options: Mapping[str, Any], claim: str) -> None:
+    """What would otherwise be decided, or left out, without a word."""
+    domains = [m["metadata"]["name"] for m in recipe.manifests if m["kind"] == "ComputeDomain"]
+    if len(domains) > 1:
+        raise DynamoError(
+            f"the recipe {recipe.target} has the ComputeDomains {', '.join(domains)}; a release has one.", "RECIPE"
+        )
+    if options.get("kustomization") and options.get("cache_claim") not in (None, "", claim):
+        raise DynamoError(
+            f"dynamo_cache_claim: {options['cache_claim']}, but dynamo_kustomization mounts {claim}.",
+            "BINDING",
+            "Leave dynamo_cache_claim out for this host, or mount it in the Kustomization.",
+        )
 
 
 def _claim(
@@ -266,7 +282,7 @@ def _job(recipe: Recipe, options: Mapping[str, Any], binding: Mapping[str, Any],
         "env": env,
         "tolerations": where.get("tolerations") or [],
         "node_selector": where.get("node_selector") or {},
-        "pull_secrets": binding.get("pull_secrets") or _pull_secrets(recipe.manifests),
+        "pull_secrets": binding.get("pull_secrets", _pull_secrets(recipe.manifests)),
     }
 
 

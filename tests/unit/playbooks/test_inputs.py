@@ -68,6 +68,7 @@ def play(folder: Path, playbook: str, cases: dict[str, dict[str, Any]]) -> subpr
     environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
     environment |= {"ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
     environment |= {"ANSIBLE_NOCOLOR": "1", "KUBECONFIG": str(folder / "no-kubeconfig"), "HOME": str(folder / "tmp")}
+    environment["PWD"] = str(folder)
     command = [
         sys.executable,
         "-m",
@@ -100,6 +101,30 @@ def test_one_line_names_the_variable(ran: dict[str, dict[str, Any]], host: str) 
     assert ran[host]["msg"].startswith(wanted)
     assert "\n" not in ran[host]["msg"]
     assert ran[host]["code"] not in ("", "BUG")
+
+
+def failures_of(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    found = re.findall(r"^fatal: \[([^]]+)\]: FAILED! => (\{.*\})$", done.stdout, re.M)
+    return {host: json.loads(result)["msg"] for host, result in found}
+
+
+def test_a_file_that_is_not_written_is_said(tmp_path: Path) -> None:
+    pinned = {"dynamo_model_commit": "a" * 40}
+    cases: dict[str, dict[str, Any]] = {
+        "relative": {**pinned, "target_output": "same.yaml"},
+        "absolute": {**pinned, "target_output": f"{tmp_path}/./same.yaml"},
+        "unpinned": {"target_output": "unpinned.yaml"},
+        "other-gpu": {**pinned, "target_output": "other.yaml", "dynamo_gpu": "B200"},
+    }
+    found = failures_of(play(tmp_path, "target", cases))
+    assert {host: " ".join(message.split()[:5]) for host, message in found.items()} == {
+        "relative": "target_output needs a file of",
+        "absolute": "target_output needs a file of",
+        "unpinned": "target_output needs a commit for",
+    }
+    assert not list(tmp_path.glob("*.yaml"))
+    found = failures_of(play(tmp_path, "target", {"other-gpu": cases["other-gpu"]}))
+    assert found == {"other-gpu": "target_output: nothing was written, the target is for GB300, dynamo_gpu is B200."}
 
 
 def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:

@@ -383,9 +383,9 @@ def test_an_unpinned_revision_of_the_hub_gets_a_place() -> None:
     manifests = base(AGG)
     args = main_container(component(manifests, "Worker"))["args"]
     args[args.index("--revision") + 1] = "main"
-    model = {"id": "a/b", "commit": "", "layout": "hub", "path": "/m"}
+    model = {"id": "nvidia/MiniMax-M3-NVFP4", "commit": "", "layout": "hub", "path": "/m"}
     result, _unused = _bind.bind(manifests, {}, _bind.Site(namespace="llm", models=(model,)))
-    assert "@commit:a/b@" in main_container(component(result, "Worker"))["args"]
+    assert "@commit:nvidia/MiniMax-M3-NVFP4@" in main_container(component(result, "Worker"))["args"]
 
 
 @pytest.mark.parametrize(

@@ -315,6 +315,23 @@ def test_metadata_of_the_inventory_is_checked(overrides: dict[str, Any], words: 
     assert error.value.code == "BAD_OPTION"
 
 
+def test_one_key_of_the_inventory_leaves_the_others(tmp_path: Path) -> None:
+    dgd = yaml.safe_load(yaml.safe_dump(DEPLOYMENT).replace("acme/tiny", "/models/tiny"))
+    worker = workers_of(dgd)[0]["podTemplate"]["spec"]
+    worker["volumes"] = [{"name": "c", "persistentVolumeClaim": {"claimName": "model-cache"}}]
+    worker["containers"][0]["volumeMounts"] = [{"name": "c", "mountPath": "/models"}]
+    overrides = {"claim": {"size": "9Gi"}, "repositories": [{"id": "acme/tiny"}], "served_model": "t"}
+    recipe = _catalog.read("own/vllm/agg-h100", write(tmp_path, yaml.safe_dump(dgd)), overrides)
+    assert recipe.meta["claim"] == {"name": "model-cache", "size": "9Gi"}
+    # what the workers read is a folder, so that is where the repository goes
+    assert recipe.meta["repositories"] == [{"id": "acme/tiny", "layout": "folder", "path": "/models/tiny"}]
+    ours = _catalog.read(EIGHT[0], CATALOG, {"job": {"deadline": 5}, "timeouts": {"ready": 9}}).meta
+    assert ours["job"] == {"name": "minimax-m3-1-model-download", "deadline": 5}
+    exact = [{"id": "acme/tiny", "layout": "hub"}]
+    kept = _catalog.read("own/vllm/agg-h100", _catalog.find([str(tmp_path)]), {**overrides, "repositories": exact})
+    assert kept.meta["repositories"] == exact
+
+
 def test_metadata_of_a_file_is_checked(tmp_path: Path) -> None:
     catalog = write(tmp_path, yaml.safe_dump(DEPLOYMENT))
     (tmp_path / "own/vllm/agg-h100/recipe.yml").write_text("served_model: [a]\n")

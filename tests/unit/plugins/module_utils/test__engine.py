@@ -35,6 +35,15 @@ SCRIPT = "ulimit -n 9\nexec python3 -m dynamo.vllm --model /m \\\n  --tp 4 --kv 
         ),
         ({"command": ["sh", "-c"], "args": ["python3 -m dynamo.vllm --a 'b"]}, {"-m": "dynamo.vllm", "--a": "'b"}),
         ({"command": ["sh", "-c"], "args": ["sleep 1"]}, {}),
+        ({"args": ["--a", "1", "--a=2"]}, {"--a": "2"}),
+        (
+            {
+                "command": ["bash", "-c"],
+                "args": ["python3 -m dynamo.vllm --a $A --b ${B}"],
+                "env": [variable("A", "x")],
+            },
+            {"-m": "dynamo.vllm", "--a": "x", "--b": "${B}"},
+        ),
         (
             {"args": ["--m", "$(M)", "--n", "$(NO)"], "env": [variable("N", "x"), variable("M", "$(N)y")]},
             {"--m": "xy", "--n": "$(NO)"},
@@ -74,10 +83,21 @@ def test_settings_of_a_file(flag: str) -> None:
         ({"tensor": "4", "data": "4", "shared_data": ""}, 1, 4),
         ({"tensor": "1", "data": "16", "data_local": "8"}, 2, 8),
         ({"tensor": "$(TP)"}, 1, None),
+        ({"data": "8"}, 1, 8),
+        ({"tensor": "4", "data": "8", "rank": "0"}, 1, 4),
+        ({"shared_data": ""}, 1, None),
     ],
 )
 def test_gpus(given: dict[str, str], nodes: int, gpus: int | None) -> None:
     assert _engine.gpus_wanted(given, nodes) == gpus
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("4096", 4096), ("256k", 256000), ("256K", 262144), ("1.5k", 1500), ("1M", 1 << 20), ("auto", None), ("-1", None)],
+)
+def test_tokens(text: str, number: int | None) -> None:
+    assert _engine.tokens(text) == number
 
 
 def test_gpus_of_a_pod() -> None:

@@ -26,6 +26,9 @@ def findings(target: str = DISAGG, change: Change | None = None, **options: Any)
     if change:
         worker = workers_of(graph(recipe.manifests))[0]
         change(worker, main_container(worker))
+        shared = worker.pop("shared", None)
+        if shared:
+            graph(recipe.manifests)["spec"]["env"] = shared
     release = _release.build(recipe, {"namespace": "llm", **options})
     found = _lint.lint(recipe.manifests, release, recipe.meta["context_length"], options.get("others", ()))
     assert all(item.keys() == {"code", "severity", "path", "message", "fix"} and all(item.values()) for item in found)
@@ -114,10 +117,75 @@ def test_mistakes_in_a_recipe(change: Change, code: str, severity: str, words: s
     assert any("PrefillWorker" in item["path"] for item in found)
 
 
+def graph_env(**variables: str) -> Change:
+    """Variables of all components; a change sees only the worker, so they are put beside it later."""
+    return lambda worker, _main: worker.update(shared=[{"name": n, "value": v} for n, v in variables.items()])
+
+
+def sidecar(**container: Any) -> Change:
+    return lambda worker, _main: worker["podTemplate"]["spec"]["containers"].append(
+        {"name": "side", "image": "a:1", **container}
+    )
+
+
+def before(**container: Any) -> Change:
+    return lambda worker, _main: worker["podTemplate"]["spec"].update(
+        initContainers=[{"name": "load", "image": "a:1", **container}]
+    )
+
+
+TOKEN_OF_OTHERS = {"name": "HF_TOKEN", "valueFrom": {"secretKeyRef": {"name": "mine", "key": "k"}}}
+
+
+@pytest.mark.parametrize(
+    ("change", "code", "words"),
+    [
+        (lambda _w, main: main["env"].append(TOKEN_OF_OTHERS), "HUB_FROM_WORKERS", "holds the hub's token (HF_TOKEN)"),
+        (sidecar(env=[TOKEN_OF_OTHERS]), "HUB_FROM_WORKERS", "holds the hub's token (HF_TOKEN)"),
+        (graph_env(HF_TOKEN="x"), "HUB_FROM_WORKERS", "holds the hub's token (HF_TOKEN)"),
+        (before(command=["sh", "-c", "hf download a/b"]), "HUB_FROM_WORKERS", "container load downloads"),
+        (before(command=["huggingface-cli", "download"]), "HUB_FROM_WORKERS", "container load downloads"),
+        (sidecar(args=["$(NOTHING)"]), "VARIABLE_UNDEFINED", "$(NOTHING) is not defined"),
+        (sidecar(env=[{"name": "A", "value": "$(NOTHING)"}]), "VARIABLE_UNDEFINED", "$(NOTHING) is not defined"),
+        (env("A", "<YOUR_TOKEN>"), "PLACEHOLDER", "YOUR_TOKEN"),
+        (env("A", "<your-token>"), "PLACEHOLDER", "your-token"),
+        (env("A", "<CHANGE-ME>"), "PLACEHOLDER", "CHANGE-ME"),
+        (args("-dp", "8", "--tensor-parallel-size", "1"), "GPU_MISMATCH", "8 GPUs, the pod asks for 4"),
+        (setting("--max-model-len", "2M"), "CONTEXT_TOO_LONG", "2097152"),
+        (args("--max-model-len", "4M"), "CONTEXT_TOO_LONG", "4194304"),
+    ],
+)
+def test_more_mistakes(change: Change, code: str, words: str) -> None:
+    found = [item for item in findings(change=change) if item["code"] == code]
+    assert [item for item in found if words in item["message"]], found
+
+
+def test_fields_beside_the_deployment() -> None:
+    recipe = _catalog.read(DISAGG, CATALOG)
+    for manifest, key in zip(recipe.manifests, ("datas", "wibble"), strict=False):
+        manifest[key] = {}
+    release = _release.build(recipe, {"namespace": "llm"})
+    found = [item for item in _lint.lint(recipe.manifests, release, None) if item["code"] == "FIELD_UNKNOWN"]
+    assert [(item["path"], item["message"].split()[3]) for item in found] == [
+        ("datas", "ConfigMap"),
+        ("wibble", "ComputeDomain"),
+    ]
+
+
+@pytest.mark.parametrize("value", ["1", "true", "TRUE", "Yes", "on"])
+def test_offline_in_other_words(value: str) -> None:
+    def change(worker: dict[str, Any], main: dict[str, Any]) -> None:
+        main["env"] = [entry for entry in main["env"] if entry["name"] != "HF_HUB_OFFLINE"]
+        graph_env(HF_HUB_OFFLINE=value)(worker, main)
+
+    assert "HUB_FROM_WORKERS" not in [item["code"] for item in findings(change=change)]
+
+
 def test_what_is_no_mistake() -> None:
     def change(_worker: dict[str, Any], main: dict[str, Any]) -> None:
         main["env"] += [{"name": "Z", "value": "$(MODEL_NAME) $(POD_NAME) $$(NOT)"}]
         main["args"] += ["$(DYN_NAMESPACE)", "$$(NOT)"]
+        main["args"] += ["$(DYN_NAMESPACE_WORKER_SUFFIX)", "$(KUBERNETES_SERVICE_HOST)", "$(HUB_SERVICE_PORT)"]
 
     assert findings(change=change) == []
 

@@ -22,8 +22,8 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _manifests
         ("/x/m/A", "/x/m/A"),
     ],
 )
-def test_replace_path(text: str, expected: str) -> None:
-    assert _manifests.replace_path({"k": [text]}, "/m/A", "/m/A/c") == {"k": [expected]}
+def test_replace_paths(text: str, expected: str) -> None:
+    assert _manifests.replace_paths({"k": [text]}, {"/m/A": "/m/A/c"}) == {"k": [expected]}
 
 
 def test_map_text_leaves_keys_and_numbers() -> None:
