@@ -19,6 +19,7 @@ from .test__catalog import DEPLOYMENT
 
 BIG, DRAFT = "a" * 40, "b" * 40
 CLAIM = {"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}
+USER_CACHE = "/root" + "/.cache"  # of the user in the pod, not of this machine
 HOME = {"name": "HF_HOME", "value": "/cache"}
 
 
@@ -204,9 +205,7 @@ def with_volumes(worker: dict[str, Any], *places: tuple[str, str]) -> dict[str, 
     "arguments", [("--model", "acme/Big", "--revision", BIG), ("--model", "/cache/x"), ("--download-dir", "/cache/hub")]
 )
 def test_the_claim_is_where_the_engine_looks(arguments: tuple[str, ...]) -> None:
-    worker = with_volumes(
-        worker_of(*arguments, "--model", "acme/Big"), ("compile", "/root/.cache"), ("cache", "/cache")
-    )
+    worker = with_volumes(worker_of(*arguments, "--model", "acme/Big"), ("compile", USER_CACHE), ("cache", "/cache"))
     recipe = recipe_of(worker)
     assert recipe.meta["claim"]["name"] == "cache"
     assert release_of(recipe)["mount"] == "/cache"
@@ -231,7 +230,7 @@ def change(key: str, value: Any) -> Any:
     [
         (change("HF_HOME", "/cache/hf"), "(cache, hf/hub)"),
         (change("HF_HOME", "/tmp/hf"), "in /tmp/hf/hub (no volume)"),
-        (change("HF_HOME", ""), "in /root/.cache/huggingface/hub (no volume)"),
+        (change("HF_HOME", ""), f"in {USER_CACHE}/huggingface/hub (no volume)"),
         (change("HF_HUB_CACHE", "/cache"), "in /cache (cache"),
         (change("subPath", "team"), "(cache, team/hub)"),
         (change("volume", {"nfs": {"server": "s", "path": "/"}}), "(nfs, hub)"),
@@ -249,9 +248,7 @@ def test_an_engine_that_looks_elsewhere_than_the_job_writes_is_found(alter: Any,
 
 
 def test_an_engine_that_looks_in_the_right_place_by_other_means() -> None:
-    worker = with_volumes(
-        worker_of("--model", "acme/Big", "--revision", BIG), ("cache", "/home/dynamo/.cache/huggingface")
-    )
+    worker = with_volumes(worker_of("--model", "acme/Big", "--revision", BIG), ("cache", f"{USER_CACHE}/huggingface"))
     change("HF_HOME", "")(worker)
     assert codes(recipe_of(worker)) == []
     assert codes(recipe_of(worker), binding={"cache_volume": {"nfs": {"server": "s", "path": "/"}}}) == []
