@@ -46,7 +46,7 @@ def test_the_cause_is_named_and_nothing_is_recorded(lab: Lab, output: str, mode:
 def test_a_slow_hub_is_waited_for(lab: Lab, output: str) -> None:
     names = [name for kind, name in lab.objects("mol-hub-slow-20000") if kind == "ConfigMap"]
     assert [name for name in names if name.startswith("checkpoint-")]
-    assert re.search(r"mol-hub-slow-20000 .*failed=0", output)
+    assert re.search(r"mol-hub-slow-20000\b.*failed=0", output)
 
 
 def test_no_python_is_shown(output: str) -> None:
