@@ -9,6 +9,7 @@ those of the smoke test, for the file.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -106,7 +107,7 @@ def answer(smoke: Any) -> str:
 
 
 def table(rows: Iterable[Row], width: int = WIDTH) -> list[str]:
-    """Lines of at most `width` characters: one per host, and its answer or cause below it."""
+    """Lines of at most `width` characters: one per host, and its answer or all its causes, with codes, below it."""
     titles = ("host", "cluster / namespace", "target", "result", "s")
     cells = [
         (
@@ -127,11 +128,19 @@ def table(rows: Iterable[Row], width: int = WIDTH) -> list[str]:
     lines = [_line(titles, sizes), "-" * min(width, sum(sizes) + 2 * (len(sizes) - 1))]
     for cell, r in zip(cells, rows, strict=True):
         lines.append(_line(cell, sizes))
-        if r["detail"]:
+        for text, most in _paragraphs(r):
             lines += textwrap.wrap(
-                r["detail"], width, initial_indent="    ", subsequent_indent="    ", max_lines=6, break_on_hyphens=False
+                text, width, initial_indent="    ", subsequent_indent="    ", max_lines=most, break_on_hyphens=False
             )
     return lines
+
+
+def _paragraphs(row: Row) -> list[tuple[str, int | None]]:
+    """What stands below a row, with the most lines it may have: a failure in full, each of its findings by itself."""
+    if row["result"] != "failed":
+        return [(row["detail"], 6)] if row["detail"] else []
+    first, *others = re.split(r"; also (?=[A-Z][A-Z0-9_]*: )", row["detail"])
+    return [(text, None) for text in (f"{row['code']}: {first}" if row["code"] else first, *others) if text]
 
 
 def _line(cell: tuple[str, ...], sizes: list[int]) -> str:

@@ -115,6 +115,18 @@ def test_table_fits_the_screen() -> None:
     assert lines[3].startswith("    why it is so")
 
 
+def test_every_finding_of_a_failure_is_shown_in_full_with_its_code() -> None:
+    first = "preflight | Compare: no storage class x: set dynamo_storage_class; take one that offers it"
+    last = "Worker: room for 0 of 1 pods: " + "2 nodes lack GPUs, also memory " * 20 + "and no node has [this label]"
+    failed = rows("failed", detail=f"{first}; also GPU_PRODUCT: no node; also CAPACITY: {last}")
+    lines = _report.table([{**failed[0], "code": "STORAGE_CLASS_ABSENT"}])
+    assert max(map(len, lines)) <= 100
+    below = [line.strip() for line in lines[3:]]
+    shown = [f"STORAGE_CLASS_ABSENT: {first}", "GPU_PRODUCT: no node", f"CAPACITY: {last}"]
+    assert " ".join(below) == " ".join(shown)
+    assert [line.split(":")[0] for line in below if line.split(":")[0].isupper()] == [s.split(":")[0] for s in shown]
+
+
 def test_a_small_table_is_not_padded() -> None:
     small = [{**rows("unchanged")[0], "cluster": "k", "target": "t"}]
     assert _report.table(small) == [
