@@ -18,6 +18,7 @@ RESULTS = (
     "deployed",
     "measured",
     "prepared",
+    "removed",
     "unchanged",
     "would change",
     "would not change",
@@ -47,6 +48,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
     target, preflight = variables.get("__target_result"), variables.get("__preflight_result")
     smoke = variables.get("__smoke_test_result")
     benchmark = variables.get("__benchmark_result")
+    removed = _part(variables.get("__teardown_result"), "objects")
     release = _part(preflight, "release") or _part(target, "release")
     cluster = _part(preflight, "cluster") or _part(target, "cluster")
     failure = variables.get("deploy_failure")
@@ -74,6 +76,11 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
         found.update(result="not applicable", detail=_part(release, "reason") or "", seconds=None)
     elif variables.get("deploy_state") == "not started":
         found.update(result="not started", detail="an earlier wave failed", seconds=None)
+    elif removed is not None:
+        gone = [f"{o['kind']}/{o['name']}" for o in removed if o.get("action") == "deleted"]
+        words = ("would change", "would not change") if check_mode else ("removed", "unchanged")
+        verb = "would be deleted" if check_mode else "deleted"
+        found.update(result=words[not gone], detail=f"{verb}: {', '.join(gone)}" if gone else "")
     elif check_mode:
         found.update(
             result="would change" if steps else "would not change", detail="; ".join(map(str, reasons.values()))
@@ -138,7 +145,8 @@ def table(rows: Iterable[Row], width: int = WIDTH) -> list[str]:
 def _paragraphs(row: Row) -> list[tuple[str, int | None]]:
     """What stands below a row, with the most lines it may have: a failure in full, each of its findings by itself."""
     if row["result"] != "failed":
-        return [(row["detail"], 6)] if row["detail"] else []
+        answered = row["result"] in ("deployed", "unchanged")  # by a model, at whatever length
+        return [(row["detail"], 6 if answered else None)] if row["detail"] else []
     first, *others = re.split(r"; also (?=[A-Z][A-Z0-9_]*: )", row["detail"])
     return [(text, None) for text in (f"{row['code']}: {first}" if row["code"] else first, *others) if text]
 

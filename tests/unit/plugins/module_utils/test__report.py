@@ -21,6 +21,13 @@ def preflight(*steps: str, release: dict[str, Any] | None = None) -> dict[str, A
 
 
 SMOKE = {"answers": [{"name": "chat", "content": "2 + 2\n= 4"}]}
+
+
+def torn(action: str) -> dict[str, Any]:
+    removed = {"objects": [{"kind": "ConfigMap", "name": "x", "namespace": "llm", "action": action}]}
+    return {"__target_result": {"release": RELEASE, "cluster": CLUSTER}, "__teardown_result": removed}
+
+
 FAILURE = {"task": "deploy | Wait", "msg": "image can't be pulled", "code": "IMAGE_PULL"}
 ELSEWHERE = {**RELEASE, "applicable": False, "reason": "dynamo_gpu is B200"}
 
@@ -62,6 +69,10 @@ ELSEWHERE = {**RELEASE, "applicable": False, "reason": "dynamo_gpu is B200"}
             "deploy | Wait: image can't be pulled",
         ),
         ({"deploy_failure": FAILURE}, True, True, "failed", "deploy | Wait: image can't be pulled"),
+        (torn("deleted"), True, False, "removed", "deleted: ConfigMap/x"),
+        (torn("deleted"), True, True, "would change", "would be deleted: ConfigMap/x"),
+        (torn("absent"), True, False, "unchanged", ""),
+        (torn("absent"), True, True, "would not change", ""),
         ({}, False, False, "failed", "it left the play, see above"),
         ({}, True, False, "not started", ""),
     ],
