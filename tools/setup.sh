@@ -7,6 +7,13 @@ set -euo pipefail
 
 kind_version=v0.33.0 kustomize_version=v5.8.1 kubernetes_core=6.6.0 ansible_wheel=14.5.0
 
+# Said in the first second, not after minutes of downloads.
+need_go() { command -v go > /dev/null || die "$1 is built from its Go module: install Go 1.24 or newer and put it on PATH."; }
+if [ "${1:-}" != python ]; then
+  [ -x "$bin/kustomize-$kustomize_version" ] || need_go "kustomize $kustomize_version"
+  [ "${1:-}" = kustomize ] || [ -x "$bin/kind-$kind_version" ] || need_go "kind $kind_version"
+fi
+
 python() { # the newest Python that ansible-core 2.19 to 2.21 run on
   local version candidate
   for version in 3.13 3.12 3.11; do
@@ -58,7 +65,6 @@ done
 go_install() { # NAME PACKAGE@VERSION
   local kept=$bin/$1-${2##*@}
   if [ ! -x "$kept" ]; then
-    command -v go > /dev/null || die "$1 ${2##*@} is built from its Go module: install Go 1.24 or newer and put it on PATH."
     step "Building $1 ${2##*@}" env GOBIN="$cache/gobin" CGO_ENABLED=0 go install -ldflags '-s -w' "$2"
     mv "$cache/gobin/$1" "$kept"
   fi

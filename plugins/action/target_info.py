@@ -44,8 +44,8 @@ class ActionModule(DualAction):
         host = str(task_vars["inventory_hostname"])
         inventory = [str(name) for name in task_vars["groups"]["all"]]
         params["implicit"] = host not in inventory
-        if params["implicit"]:
-            _refuse_empty([str(source) for source in task_vars.get("ansible_inventory_sources") or []])
+        sources = [str(source) for source in task_vars.get("ansible_inventory_sources") or []]
+        self._refuse_sources([source for source in sources if source != NO_INVENTORY], params["implicit"])
         if params.get("need_cluster") is False and params.get("namespace"):
             params.pop("kubeconfig", None)
             params.pop("context", None)
@@ -65,6 +65,21 @@ class ActionModule(DualAction):
         twins = self._twins(play, task_vars)
         if twins:
             raise DynamoError(twins, "SAME_CLUSTER", "One host is one namespace of one cluster.")
+
+    def _refuse_sources(self, sources: list[str], empty: bool) -> None:
+        """What was given and is no inventory: ansible only warns, and goes on with the others or with localhost."""
+        for source in sources:
+            if "," not in source and not os.path.exists(source):
+                raise _empty([source], "doesn't exist")
+        if not empty or not sources:
+            return
+        for path in [path for source in sources for path in _files(source)]:
+            try:
+                self._loader.load_from_file(path)
+            except AnsibleError as error:
+                reason = " ".join(str(getattr(error, "message", "") or error).split())
+                raise _empty([path], f"can't be read: {reason.rstrip('.')}") from error
+        raise _empty(sources, "has no hosts")
 
     def _check_variables(self, task_vars: dict[str, Any]) -> None:
         _inventory.mistyped(name for name in task_vars if name.startswith("dynamo_"))
@@ -132,12 +147,13 @@ class ActionModule(DualAction):
             return None
 
 
-def _refuse_empty(sources: list[str]) -> None:
-    given = [source for source in sources if source != NO_INVENTORY]
-    if given:
-        names = ", ".join(os.path.relpath(source) if os.path.isabs(source) else source for source in given)
-        raise DynamoError(
-            f"-i {names} has no hosts (mistyped, or empty).",
-            "INVENTORY_EMPTY",
-            "Without an inventory leave -i out: then the current context is used.",
-        )
+def _files(source: str) -> list[str]:
+    """The YAML files of a source, which is a file or a directory."""
+    names = sorted(os.listdir(source)) if os.path.isdir(source) else [""]
+    paths = [os.path.join(source, name) if name else source for name in names]
+    return [path for path in paths if path.endswith((".yml", ".yaml")) and os.path.isfile(path)]
+
+
+def _empty(sources: list[str], what: str) -> DynamoError:
+    names = ", ".join(os.path.relpath(source) if os.path.isabs(source) else source for source in sources)
+    return DynamoError(f"-i {names} {what}.", "INVENTORY_EMPTY", "Check the path after -i and what is in it.")

@@ -55,9 +55,12 @@ def failures(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def error(failed: list[Finding], **evidence: Any) -> DynamoError:
-    """One line: the first of `failures` as what happened, and what to do about it and about each of the others."""
+    """One line: the first of `failures` as what happened, and what to do about it and about each of the others.
+
+    `_report.table` makes paragraphs of it, at each `; also CODE: `.
+    """
     first, *others = failed
-    hint = "; ".join([first["hint"], *(f"also {text(item)}" for item in others)])
+    hint = "; ".join([first["hint"], *(f"also {item['code']}: {text(item)}" for item in others)])
     return DynamoError(f"{first['message'].rstrip('.')}:", first["code"], hint, **evidence)
 
 

@@ -43,7 +43,8 @@ HINTS = {
     " Running again goes on where it stopped.",
     "CHECKPOINT_CORRUPT": "The bad files were fetched twice: suspect a proxy, a mirror or the storage.",
     "HUB_ACCESS": "Check dynamo_hf_token, the licence on the hub and dynamo_model_commit.",
-    "NO_SPACE": "Raise dynamo_cache_size, or take another claim (dynamo_cache_claim).",
+    "NO_SPACE": "Delete old commits (-e model_cache_prune=true), expand the claim, or take another (dynamo_cache_claim)"
+    "; dynamo_cache_size is only for a claim that isn't there yet.",
     "CACHE_NOT_WRITABLE": "Let that uid write there, set model_cache_run_as to one that can (0 is root), take"
     " another claim (dynamo_cache_claim), or set model_cache_source: populated when somebody else fills it.",
     "OOM_KILLED": "Raise the memory limit in model_cache_resources, or switch Xet's high performance off:"

@@ -9,6 +9,7 @@ those of the smoke test, for the file.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -17,6 +18,7 @@ RESULTS = (
     "deployed",
     "measured",
     "prepared",
+    "removed",
     "unchanged",
     "would change",
     "would not change",
@@ -46,6 +48,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
     target, preflight = variables.get("__target_result"), variables.get("__preflight_result")
     smoke = variables.get("__smoke_test_result")
     benchmark = variables.get("__benchmark_result")
+    removed = _part(variables.get("__teardown_result"), "objects")
     release = _part(preflight, "release") or _part(target, "release")
     cluster = _part(preflight, "cluster") or _part(target, "cluster")
     failure = variables.get("deploy_failure")
@@ -73,6 +76,11 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
         found.update(result="not applicable", detail=_part(release, "reason") or "", seconds=None)
     elif variables.get("deploy_state") == "not started":
         found.update(result="not started", detail="an earlier wave failed", seconds=None)
+    elif removed is not None:
+        gone = [f"{o['kind']}/{o['name']}" for o in removed if o.get("action") == "deleted"]
+        words = ("would change", "would not change") if check_mode else ("removed", "unchanged")
+        verb = "would be deleted" if check_mode else "deleted"
+        found.update(result=words[not gone], detail=f"{verb}: {', '.join(gone)}" if gone else "")
     elif check_mode:
         found.update(
             result="would change" if steps else "would not change", detail="; ".join(map(str, reasons.values()))
@@ -106,7 +114,7 @@ def answer(smoke: Any) -> str:
 
 
 def table(rows: Iterable[Row], width: int = WIDTH) -> list[str]:
-    """Lines of at most `width` characters: one per host, and its answer or cause below it."""
+    """Lines of at most `width` characters: one per host, and its answer or all its causes, with codes, below it."""
     titles = ("host", "cluster / namespace", "target", "result", "s")
     cells = [
         (
@@ -127,11 +135,20 @@ def table(rows: Iterable[Row], width: int = WIDTH) -> list[str]:
     lines = [_line(titles, sizes), "-" * min(width, sum(sizes) + 2 * (len(sizes) - 1))]
     for cell, r in zip(cells, rows, strict=True):
         lines.append(_line(cell, sizes))
-        if r["detail"]:
+        for text, most in _paragraphs(r):
             lines += textwrap.wrap(
-                r["detail"], width, initial_indent="    ", subsequent_indent="    ", max_lines=6, break_on_hyphens=False
+                text, width, initial_indent="    ", subsequent_indent="    ", max_lines=most, break_on_hyphens=False
             )
     return lines
+
+
+def _paragraphs(row: Row) -> list[tuple[str, int | None]]:
+    """What stands below a row, with the most lines it may have: a failure in full, each of its findings by itself."""
+    if row["result"] != "failed":
+        answered = row["result"] in ("deployed", "unchanged")  # by a model, at whatever length
+        return [(row["detail"], 6 if answered else None)] if row["detail"] else []
+    first, *others = re.split(r"; also (?=[A-Z][A-Z0-9_]*: )", row["detail"])
+    return [(text, None) for text in (f"{row['code']}: {first}" if row["code"] else first, *others) if text]
 
 
 def _line(cell: tuple[str, ...], sizes: list[int]) -> str:

@@ -57,6 +57,7 @@ options:
           - deployed
           - measured
           - prepared
+          - removed
           - unchanged
           - would change
           - would not change
@@ -64,7 +65,7 @@ options:
           - not started
           - failed
       detail:
-        description: The model's answer, the page of a benchmark, or the cause.
+        description: The model's answer, the page of a benchmark, what was deleted, or the cause.
         type: str
         default: ""
       code:

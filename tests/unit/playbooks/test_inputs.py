@@ -87,6 +87,8 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """{host: its failure}."""
     done = play(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
     assert TOKEN not in done.stdout + done.stderr
+    assert re.search('"workers: 1 Worker . 4 GB300"', done.stdout), "the short release of host nothing"
+    assert '"manifest": {' not in done.stdout, "the whole one is for -v"
     failures = re.findall(r"^fatal: \[([^]]+)\]: FAILED! => (\{.*\})$", done.stdout, re.M)
     assert failures, done.stdout[-2000:] + done.stderr[-2000:]
     return {host: json.loads(result) for host, result in failures}
@@ -133,6 +135,6 @@ def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert output.count("dynamo_gpu is a list; it must be a text.") == 3, output
-    assert done.stdout.count("    Describe the release: dynamo_") == 2, "the table has both"
+    assert done.stdout.count("    BAD_OPTION: Describe the release: dynamo_") == 2, "the table has both"
     assert "failed with BAD_OPTION: the closing table says why." in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yml", "tmp"]

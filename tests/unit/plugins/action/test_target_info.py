@@ -67,9 +67,28 @@ def test_no_inventory_uses_the_current_context() -> None:
 
 @pytest.mark.parametrize("sources", [["nope"], ["/etc/ansible/hosts", "x"]])
 def test_an_inventory_without_hosts_is_no_invitation(sources: list[str]) -> None:
-    with pytest.raises(DynamoError, match=r"-i (nope|x) has no hosts") as error:
+    with pytest.raises(DynamoError, match=r"-i (nope|x) doesn't exist") as error:
         add({}, "localhost", ansible_inventory_sources=sources)
     assert error.value.code == "INVENTORY_EMPTY"
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [("all: {hosts: }", "has no hosts"), ("all:\n  hosts:\n    a: {x: [1\n", "can't be read: .*did not find expected")],
+)
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_broken_inventory_is_said_as_such(tmp_path: Path, content: str, words: str, folder: bool) -> None:
+    (tmp_path / "hosts.yml").write_text(content, "utf-8")
+    source = tmp_path if folder else tmp_path / "hosts.yml"
+    with pytest.raises(DynamoError, match=words) as error:
+        add({}, "localhost", ansible_inventory_sources=[str(source)])
+    assert error.value.code == "INVENTORY_EMPTY"
+    assert "context" not in str(error.value), "no advice that ends on another cluster"
+
+
+def test_a_second_inventory_that_is_not_there_is_no_warning_only(tmp_path: Path) -> None:
+    with pytest.raises(DynamoError, match=r"-i \S*nope doesn't exist"):
+        add({"one": {}}, "one", ansible_inventory_sources=["one,", str(tmp_path / "nope")])
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,8 @@ def test_one_line_says_the_root_cause_first_and_what_to_do_about_all() -> None:
     assert error.as_result() == {
         "cluster": {"context": "c1"},
         "code": "DGD_API_ABSENT",
-        "hint": "install the platform; also no storage class: set dynamo_storage_class; "
-        "also the hub refuses: accept the licence",
+        "hint": "install the platform; also STORAGE_CLASS_ABSENT: no storage class: set dynamo_storage_class; "
+        "also TOKEN_REFUSED: the hub refuses: accept the licence",
         "msg": f"c1 doesn't serve it: {error.hint}",
     }
 

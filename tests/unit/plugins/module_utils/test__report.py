@@ -21,6 +21,13 @@ def preflight(*steps: str, release: dict[str, Any] | None = None) -> dict[str, A
 
 
 SMOKE = {"answers": [{"name": "chat", "content": "2 + 2\n= 4"}]}
+
+
+def torn(action: str) -> dict[str, Any]:
+    removed = {"objects": [{"kind": "ConfigMap", "name": "x", "namespace": "llm", "action": action}]}
+    return {"__target_result": {"release": RELEASE, "cluster": CLUSTER}, "__teardown_result": removed}
+
+
 FAILURE = {"task": "deploy | Wait", "msg": "image can't be pulled", "code": "IMAGE_PULL"}
 ELSEWHERE = {**RELEASE, "applicable": False, "reason": "dynamo_gpu is B200"}
 
@@ -62,6 +69,10 @@ ELSEWHERE = {**RELEASE, "applicable": False, "reason": "dynamo_gpu is B200"}
             "deploy | Wait: image can't be pulled",
         ),
         ({"deploy_failure": FAILURE}, True, True, "failed", "deploy | Wait: image can't be pulled"),
+        (torn("deleted"), True, False, "removed", "deleted: ConfigMap/x"),
+        (torn("deleted"), True, True, "would change", "would be deleted: ConfigMap/x"),
+        (torn("absent"), True, False, "unchanged", ""),
+        (torn("absent"), True, True, "would not change", ""),
         ({}, False, False, "failed", "it left the play, see above"),
         ({}, True, False, "not started", ""),
     ],
@@ -113,6 +124,18 @@ def test_table_fits_the_screen() -> None:
     assert lines[2].startswith("c0  ") and lines[2].endswith("deployed        83")
     assert "disagg-gb200-agentic" in lines[2]
     assert lines[3].startswith("    why it is so")
+
+
+def test_every_finding_of_a_failure_is_shown_in_full_with_its_code() -> None:
+    first = "preflight | Compare: no storage class x: set dynamo_storage_class; take one that offers it"
+    last = "Worker: room for 0 of 1 pods: " + "2 nodes lack GPUs, also memory " * 20 + "and no node has [this label]"
+    failed = rows("failed", detail=f"{first}; also GPU_PRODUCT: no node; also CAPACITY: {last}")
+    lines = _report.table([{**failed[0], "code": "STORAGE_CLASS_ABSENT"}])
+    assert max(map(len, lines)) <= 100
+    below = [line.strip() for line in lines[3:]]
+    shown = [f"STORAGE_CLASS_ABSENT: {first}", "GPU_PRODUCT: no node", f"CAPACITY: {last}"]
+    assert " ".join(below) == " ".join(shown)
+    assert [line.split(":")[0] for line in below if line.split(":")[0].isupper()] == [s.split(":")[0] for s in shown]
 
 
 def test_a_small_table_is_not_padded() -> None:

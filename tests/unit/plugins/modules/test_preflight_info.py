@@ -93,7 +93,7 @@ def test_two_things_are_wrong_and_one_line_says_both(look: Any) -> None:
         look(cluster, release(claim=NO_CLASS))
     assert raised.value.code == "STORAGE_CLASS_ABSENT"
     assert str(raised.value).startswith("no storage class and no claim: claim llm/cache can't be created;")
-    assert "; also Worker: room for 0 of 1 pods" in raised.value.hint
+    assert "; also CAPACITY: Worker: room for 0 of 1 pods" in raised.value.hint
 
 
 def test_what_is_shown(look: Any) -> None:
