@@ -27,8 +27,8 @@ options:
   options:
     description:
       - C(verify), C(source), C(hub_endpoint), C(resources), C(run_as), C(backoff_limit) and C(ttl), as the options of
-        role model_cache; C(proved), true when all repositories have a record and are only looked at again;
-        C(prune), the C(superseded) of a plan, to make the Job that deletes those.
+        role model_cache; C(doubted) of a plan; C(proved), true when all repositories have a record and are only looked
+        at again; C(prune), the C(superseded) of a plan, to make the Job that deletes those.
     type: dict
     required: true
   live:

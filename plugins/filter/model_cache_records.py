@@ -18,7 +18,7 @@ author: inferops.dynamo contributors (@inferops)
 description:
   - Makes one record for every repository of a release from what the download Job reported. Fails when a repository is
     not among the proofs.
-positional: proofs, claims, names_only
+positional: proofs, claims, names_only, doubt
 options:
   _input:
     description: The release.
@@ -37,6 +37,10 @@ options:
     description: Only kind, name and namespace of each, whatever is proved, to remove them.
     type: bool
     default: false
+  doubt:
+    description: The level of a verification that found something bad, which the records then say. No proof is needed.
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -53,8 +57,12 @@ _value:
 """
 
 
-def model_cache_records(release: Any, proofs: Any, claims: Any, names_only: bool = False) -> list[dict[str, Any]]:
+def model_cache_records(
+    release: Any, proofs: Any, claims: Any, names_only: bool = False, doubt: str = ""
+) -> list[dict[str, Any]]:
     """The manifests; text of the pod arrives tagged, and leaves plain."""
+    if doubt:
+        return _model_cache.doubts(plain(release), plain(doubt))
     if names_only:
         return [_model_cache.record_head(plain(release), model) for model in plain(release)["models"]]
     return _model_cache.records(plain(release), plain(proofs), plain(claims))

@@ -18,6 +18,7 @@ from typing import Any
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import HEX40, Manifest, content_hash
 from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CONTENT, ours
+from ansible_collections.inferops.dynamo.plugins.module_utils._safetensors import rank
 
 LABELS = {"app.kubernetes.io/part-of": "dynamo", "app.kubernetes.io/managed-by": "inferops.dynamo"}
 CLAIM = "inferops.dynamo/claim"  # label
@@ -48,8 +49,9 @@ def objects(
     """Claim (when it is ours to make), script ConfigMap and Job.
 
     :param scripts: file name -> text.
-    :param options: verify, source, proved (True: only look, the records are there), prune (checkpoints to delete, as
-        `_plan.superseded` gives them; nothing else is done then), hub_endpoint, resources, run_as, backoff_limit, ttl.
+    :param options: verify, doubted (as `_plan.doubted`), source, proved (True: only look, the records are there), prune
+        (checkpoints to delete, as `_plan.superseded` gives them; nothing else is done then), hub_endpoint, resources,
+        run_as, backoff_limit, ttl.
     :param live: the claim and the Job as they are in the cluster, where they are.
     :raises DynamoError: NOT_PINNED when a repository has no commit, JOB_RUNNING when the Job of that name runs and does
         something else.
@@ -164,6 +166,12 @@ def _security(user: int) -> dict[str, Any]:
     return {"runAsNonRoot": user != 0, "runAsUser": user, **group, "seccompProfile": {"type": "RuntimeDefault"}}
 
 
+def _verify(options: Mapping[str, Any]) -> str:
+    """`recorded` trusts what is proved; what isn't, is proved by sizes, and as deeply as something bad was found."""
+    asked = "sizes" if options["verify"] == "recorded" else options["verify"]
+    return str(max(asked, options.get("doubted") or "", key=rank))
+
+
 def _source(options: Mapping[str, Any]) -> str:
     """What the pod does, in the words of download.py."""
     if options.get("prune"):
@@ -176,8 +184,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     work = {
         "mount": release["mount"],
         "claim": claim,
-        # `recorded` trusts what is proved; what isn't, is proved by sizes.
-        "verify": "sizes" if options["verify"] == "recorded" else options["verify"],
+        "verify": _verify(options),
         "source": _source(options),
         "models": [
             {key: model[key] for key in ("id", "commit", "layout", "path", "adopted") if key in model}
@@ -251,6 +258,20 @@ def record_head(release: Mapping[str, Any], model: Mapping[str, Any]) -> Manifes
     """A checkpoint record without its data."""
     name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(name, release["namespace"])}
+
+
+def doubts(release: Mapping[str, Any], level: str) -> list[Manifest]:
+    """The records after a verification that found something bad: nobody trusts them, the next run looks as deeply.
+
+    A record that was only removed would come back by a look at sizes, which sees no flipped bit.
+    """
+    made = []
+    for model in release["models"]:
+        record = record_head(release, model)
+        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", CLAIM: release["claim"]["name"]}
+        named = {"repository": model["id"], "commit": model["commit"], "claim": release["claim"]["name"]}
+        made.append({**record, "data": {**named, "verify": level, "problems": "1"}})
+    return made
 
 
 def records(

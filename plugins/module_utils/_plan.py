@@ -21,6 +21,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import D
 from ansible_collections.inferops.dynamo.plugins.module_utils._history import RECORD_LABEL
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import placeholder, workers_of
 from ansible_collections.inferops.dynamo.plugins.module_utils._objects import comparable, ours
+from ansible_collections.inferops.dynamo.plugins.module_utils._safetensors import rank
 
 STEPS = ("hf_secret", "model_cache", "compute_domain", "deploy")
 RELEASE_LABEL = "inferops.dynamo/release"
@@ -55,6 +56,20 @@ def proven(config_maps: Iterable[Object], wanted: Object, claim_uid: str | None)
         ):
             found.append(data)
     return sorted(found, key=lambda data: data.get("verified_at", ""), reverse=True)
+
+
+def doubted(config_maps: Iterable[Object], release: Object) -> str:
+    """The level of the verification that found this checkpoint bad in this claim, "" when none did."""
+    wanted = {(model["id"], model["commit"]) for model in release["models"]}
+    found = [
+        data.get("verify", "")
+        for config_map in config_maps
+        if labels(config_map).get(CHECKPOINT_LABEL) == "true"
+        for data in [config_map.get("data") or {}]
+        if data.get("claim") == release["claim"]["name"] and data.get("problems", "0") != "0"
+        if (data.get("repository"), data.get("commit")) in wanted
+    ]
+    return max(*found, "sizes", key=rank) if found else ""
 
 
 def record_of(model: Object, records: Iterable[Mapping[str, str]]) -> Mapping[str, str] | None:

@@ -56,6 +56,7 @@ class _Preflight:
             "prune": [],
             "proven": False,
             "superseded": [],
+            "doubted": "",
             "workers_ready": 0,
             "gap": False,
             "pulls": [],
@@ -139,6 +140,9 @@ class _Preflight:
             answer = answers.get(model["id"]) or self.ask(model, token)
             for key in ("files", "bytes", "gated"):
                 model[key] = answer[key] if model.get(key) is None else model[key]
+        self.plan["doubted"] = _plan.doubted(self.config_maps, self.release)
+        if self.plan["doubted"]:
+            self.reasons["model_cache"].append(f"a verification by {self.plan['doubted']} found it bad")
         self.plan["proven"] = not self.reasons["model_cache"]
         if self.plan["proven"] and self.params["model_verify"] != "recorded":
             self.reasons["model_cache"].append(f"model_cache_verify asks for {self.params['model_verify']}")

@@ -121,10 +121,10 @@ release:
 plan:
   description:
     - What is needed. C(steps) out of hf_secret, model_cache, compute_domain, deploy; C(reasons) by step; C(findings);
-      C(namespace_exists); C(proven), every repository has a record; C(superseded), checkpoints to delete; C(record),
-      number and name of the next record; C(prune), objects to remove after the new ones are ready; C(workers_ready);
-      C(gap); C(pulls), images to try before a gap, with their nodes; C(synthetic), whether what is deployed accepts
-      drafts synthetically; C(operator_version).
+      C(namespace_exists); C(proven), every repository has a record; C(doubted), the level of a verification that found
+      something bad; C(superseded), checkpoints to delete; C(record), number and name of the next record; C(prune),
+      objects to remove after the new ones are ready; C(workers_ready); C(gap); C(pulls), images to try before a gap,
+      with their nodes; C(synthetic), whether what is deployed accepts drafts synthetically; C(operator_version).
   returned: success
   type: dict
   sample: {steps: [deploy], reasons: {deploy: DynamoGraphDeployment x would be created}, workers_ready: 0, gap: false}

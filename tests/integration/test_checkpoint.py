@@ -112,8 +112,26 @@ def test_killed_repeated_and_a_new_commit(cluster: Lab, serve: Any, tmp_path: Pa
         assert len(records) == 1
         looked = play("prepare.yml", fleet, TARGET, "-emodel_cache_verify=sha256", f"-edynamo_model_commit={first}")
         assert (looked.rc, server.log) == (0, [])
+        flip_a_bit(cluster, first)
+        damaged = play("prepare.yml", fleet, TARGET, "-emodel_cache_verify=sha256", f"-edynamo_model_commit={first}")
+        assert damaged.rc != 0 and "CHECKPOINT_CORRUPT" in damaged.output
+        mended = play("prepare.yml", fleet, TARGET, f"-edynamo_model_commit={first}")
+        assert mended.rc == 0
+        fetched = {line.split()[1].rpartition("/")[2] for line in server.log if "/resolve/" in line}
+        assert [name for name in fetched if name.endswith(".safetensors")] == ["model-00002-of-00003.safetensors"]
+        looked = play("prepare.yml", fleet, TARGET, "-emodel_cache_verify=sha256", f"-edynamo_model_commit={first}")
+        assert looked.rc == 0
     finally:
         cluster.remove(["cp-life"])
+
+
+def flip_a_bit(cluster: Lab, commit: str) -> None:
+    """In the data of a shard, past the pods, as failing storage does."""
+    (claim,) = [item for (kind, _name), item in cluster.objects("cp-life").items() if kind == "PersistentVolumeClaim"]
+    folder = f"/var/lib/inferops-lab/pvc-{claim['metadata']['uid']}/MiniMax-M3.1-Flash/{commit[:12]}"
+    shell = f"printf X | dd of={folder}/model-00002-of-00003.safetensors bs=1 seek=9000 conv=notrunc"
+    node = CONTEXT.removeprefix("kind-") + "-control-plane"
+    subprocess.run(["docker", "exec", node, "sh", "-c", shell], check=True)
 
 
 @pytest.mark.long

@@ -264,3 +264,24 @@ def test_everything_of_a_cache_is_found_by_its_label() -> None:
         m["metadata"]["name"]: m["metadata"]["labels"].get(_model_cache.CLAIM) for m in made if m["kind"] == "Job"
     }
     assert set(labels.values()) == {"shared-model-cache"} and len(labels) == 3
+
+
+@pytest.mark.parametrize(
+    ("verify", "doubted", "done"),
+    [
+        ("recorded", "", "sizes"),
+        ("recorded", "sha256", "sha256"),
+        ("sha256", "sizes", "sha256"),
+        ("headers", "", "headers"),
+    ],
+)
+def test_what_was_found_bad_is_proved_as_deeply(verify: str, doubted: str, done: str) -> None:
+    assert json.loads(container(objects(verify=verify, doubted=doubted))["args"][0])["verify"] == done
+
+
+def test_a_record_in_doubt_is_no_proof() -> None:
+    (record,) = _model_cache.doubts(RELEASE, "sha256")
+    assert _plan.doubted([record], RELEASE) == "sha256"
+    assert _plan.proven([record], RELEASE["claim"], "u") == []
+    assert _plan.doubted([{**record, "data": {**record["data"], "commit": "f" * 40}}], RELEASE) == ""
+    assert _plan.doubted(_model_cache.doubts(RELEASE, "headers"), RELEASE) == "sizes"
