@@ -72,7 +72,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
     elif release and not release.get("applicable", True):
         found.update(result="not applicable", detail=_part(release, "reason") or "", seconds=None)
     elif variables.get("deploy_state") == "not started":
-        found.update(result="not started", detail="an earlier wave failed", seconds=None)
+        found.update(result="not started", detail="another host failed before its turn", seconds=None)
     elif check_mode:
         found.update(
             result="would change" if steps else "would not change", detail="; ".join(map(str, reasons.values()))

@@ -9,24 +9,20 @@ It is one run with one host for each mistake, since most of the time goes into s
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _run
+from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import run_playbook
 
 pytestmark = pytest.mark.skipif(
     "ansible_forked" in sys.modules,
     reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
 )
 
-COLLECTIONS = Path(_run.__file__).parents[5]
 TOKEN = "hf_" + "t0ken" * 4
 # host: variables, and the beginning of the message; None where nothing is wrong
 CASES: dict[str, tuple[dict[str, Any], str | None]] = {
@@ -56,35 +52,10 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
 }
 
 
-def play(folder: Path, playbook: str, cases: dict[str, dict[str, Any]]) -> subprocess.CompletedProcess[str]:
-    """A run with the variables of each host."""
-    local = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-        "dynamo_target": "sglang-gb300",
-    }
-    hosts = {name: {"dynamo_namespace": f"x-{name}", **variables} for name, variables in cases.items()}
-    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": local}}))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
-    environment |= {"ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
-    environment |= {"ANSIBLE_NOCOLOR": "1", "KUBECONFIG": str(folder / "no-kubeconfig"), "HOME": str(folder / "tmp")}
-    command = [
-        sys.executable,
-        "-m",
-        "ansible.cli.playbook",
-        "--forks=2",
-        "-i",
-        "hosts.yml",
-        f"inferops.dynamo.{playbook}",
-    ]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
-    return subprocess.run(command, cwd=folder, env=environment, check=False, **options)
-
-
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """{host: its failure}."""
-    done = play(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
+    done = run_playbook(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
     assert TOKEN not in done.stdout + done.stderr
     failures = re.findall(r"^fatal: \[([^]]+)\]: FAILED! => (\{.*\})$", done.stdout, re.M)
     assert failures, done.stdout[-2000:] + done.stderr[-2000:]
@@ -104,7 +75,7 @@ def test_one_line_names_the_variable(ran: dict[str, dict[str, Any]], host: str) 
 
 def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:
     """Ansible's own output has it twice, and so had the task of the report."""
-    done = play(tmp_path, "deploy", {"one": {"dynamo_report_dir": ["x"]}, "two": {"dynamo_gpu": ["GB300"]}})
+    done = run_playbook(tmp_path, "deploy", {"one": {"dynamo_report_dir": ["x"]}, "two": {"dynamo_gpu": ["GB300"]}})
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert output.count("dynamo_gpu is a list; it must be a text.") == 3, output
