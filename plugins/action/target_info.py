@@ -27,10 +27,13 @@ class ActionModule(DualAction):
     """Which cluster is never a guess: design rules that need the whole inventory."""
 
     module = target_info
+    _unfound: DynamoError | None = None
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """The module's result; in diff mode the rendered manifests are printed as they are, to be read or piped on."""
         result = super().run(tmp, task_vars)
+        if self._unfound and result.get("code") == "NO_CLUSTER":
+            result.update(self._failure(self._unfound, {}))
         if self._task.diff and result.get("rendered"):
             display.display(result["rendered"])
         return result
@@ -65,6 +68,13 @@ class ActionModule(DualAction):
         twins = self._twins(play, task_vars)
         if twins:
             raise DynamoError(twins, "SAME_CLUSTER", "One host is one namespace of one cluster.")
+
+    def _find_kubeconfig(self, args: dict[str, Any]) -> None:
+        """A kubeconfig that isn't there is said when the values were looked at, which needs none."""
+        try:
+            super()._find_kubeconfig(args)
+        except DynamoError as error:
+            self._unfound = error
 
     def _check_variables(self, task_vars: dict[str, Any]) -> None:
         _inventory.mistyped(name for name in task_vars if name.startswith("dynamo_"))
@@ -118,7 +128,7 @@ class ActionModule(DualAction):
             return ""
         params = {"kubeconfig": kubeconfig or None, "context": context}
         try:
-            self._find_kubeconfig(params)
+            super()._find_kubeconfig(params)
             config = _kubeconfig.load(params["kubeconfig"] or target_info.default_kubeconfig(), "dynamo_kubeconfig")
             return _kubeconfig.cluster_of(config, context, "dynamo_kubeconfig")["server"]
         except DynamoError:

@@ -48,6 +48,12 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
         "dynamo_binding.pod_labels.all: the key 'a b'",
     ),
     "replicas": ({"dynamo_binding": {"replicas": {"workers": 0}}}, "dynamo_binding.replicas.workers: must be a whole"),
+    "gpu": ({"dynamo_gpu": "GB30"}, "dynamo_gpu is 'GB30': the catalog has no target for it, only for B200, GB"),
+    "target": ({"dynamo_target": "gb300"}, "target gb300 fits 3 targets: minimax-m3.1/sglang/agg-gb300, "),
+    "unseen": (
+        {"dynamo_target": "sglang-gb30", "dynamo_kubeconfig": "/nowhere"},
+        "target sglang-gb30 is not in the catalog. Did you mean sglang-gb300?",
+    ),
     "mistyped": ({"dynamo_storageclass": "x"}, "dynamo_storageclass is no variable of this collection; did you mean"),
 }
 

@@ -8,6 +8,7 @@ The stand-ins: preflight always finds everything deployed, and the model of a ho
 
 from __future__ import annotations
 
+import itertools
 import re
 import subprocess
 import sys
@@ -49,11 +50,12 @@ def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for folder in (ROOT, ROOT / "plugins", ROOT / "plugins/action"):
         for entry in folder.iterdir():
             place = copy / entry.relative_to(ROOT)
-            if entry.name not in ("preflight_info.py", "openai_smoke.py", "collections") or folder.name != "action":
-                if not place.exists():
-                    place.symlink_to(entry.resolve())
+            if not place.exists():
+                place.symlink_to(entry.resolve())
     for name in ("preflight_info", "openai_smoke"):
-        (copy / f"plugins/action/{name}.py").write_text(STAND_IN.format(name=name))
+        place = copy / f"plugins/action/{name}.py"
+        place.unlink()
+        place.write_text(STAND_IN.format(name=name))
     return path
 
 
@@ -75,7 +77,7 @@ def rollout(
     done = run_playbook(folder, "rollout", everyone, *arguments, collections=collections)
     lines = done.stdout.partition("cluster / namespace")[2].partition("PLAY RECAP")[0].splitlines()
     table = {}
-    for line, below in zip(lines, lines[1:], strict=False):
+    for line, below in itertools.pairwise(lines):
         found = re.match(r"(\S+)  .*(unchanged|not applicable|not started|failed)", line)
         if found:
             table[found[1]] = (found[2], below.strip() if below.startswith("  ") else "")
