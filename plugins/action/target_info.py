@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.errors import AnsibleError
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _inventory, _kubeconfig
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -77,7 +78,7 @@ class ActionModule(DualAction):
             self._unfound = error
 
     def _check_variables(self, task_vars: dict[str, Any]) -> None:
-        _inventory.mistyped(name for name in task_vars if name.startswith("dynamo_"))
+        _inventory.mistyped(task_vars, load_extra_vars(self._loader))
         for name in (*_inventory.VARIABLES, *_inventory.OPTIONS):
             if name not in task_vars:
                 continue

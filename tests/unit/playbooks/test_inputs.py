@@ -54,6 +54,7 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
         {"dynamo_target": "sglang-gb30", "dynamo_kubeconfig": "/nowhere"},
         "target sglang-gb30 is not in the catalog. Did you mean sglang-gb300?",
     ),
+    "option": ({"smoke_test_timout": 5}, "smoke_test_timout is no variable of this collection; did you mean smoke_"),
     "mistyped": ({"dynamo_storageclass": "x"}, "dynamo_storageclass is no variable of this collection; did you mean"),
 }
 

@@ -116,7 +116,7 @@ def test_without_kubernetes_core_the_library_is_named() -> None:
         "given = {'kubeconfig': 'x', 'context': 'y', 'release': {}, 'catalog': 'z'}\n"
         "for plugin in (preflight_info, target_info):\n"
         "    spec = plugin.ARGUMENT_SPEC\n"
-        "    own = {name: value for name, value in given.items() if name in spec or name in ('kubeconfig', 'context')}\n"
+        "    own = {name: value for name, value in given.items() if name in ('kubeconfig', 'context', *spec)}\n"
         "    print(ArgumentSpecValidator(spec).validate(own).error_messages)\n"
         "try:\n    Cluster.connect(given)\nexcept Exception as error:\n    print(error.code, error)\n"
     )
