@@ -89,3 +89,21 @@ def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:
     assert done.stdout.count("    Describe the release: dynamo_") == 2, "the table has both"
     assert "failed with BAD_OPTION: the closing table says why." in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yml", "tmp"]
+
+
+def test_each_cause_that_nothing_is_written_has_its_words(tmp_path: Path) -> None:
+    commit = {"dynamo_model_commit": "0123456789" * 4}
+    each = f"target_output={tmp_path}/{{{{ inventory_hostname }}}}.yaml"
+    done = run_playbook(tmp_path, "target", {"one": {}, "two": commit}, "-e", each)
+    messages = dict(re.findall(r'^fatal: \[(\w+)\].*"msg": "(.*?)"', done.stdout, re.M))
+    assert list(messages) == ["one"], done.stdout
+    assert "no commit is given for MiniMaxAI/" in messages["one"]
+    assert "dynamo_model_commit" in messages["one"]
+    assert (tmp_path / "two.yaml").exists()
+    done = run_playbook(tmp_path, "target", {"one": commit, "two": commit}, "-e", f"target_output={tmp_path}/all.yaml")
+    messages = dict(re.findall(r'^fatal: \[(\w+)\].*"msg": "(.*?)"', done.stdout, re.M))
+    assert sorted(messages) == ["one", "two"]
+    assert "target_output is one file for several hosts" in messages["one"]
+    assert "dynamo_model_commit" not in messages["one"]
+    done = run_playbook(tmp_path, "target", {"one": {}}, "-e", "taget=vllm-b200")
+    assert "taget is no variable of this collection; did you mean target?" in done.stdout
