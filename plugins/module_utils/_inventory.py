@@ -167,7 +167,7 @@ def mistyped(names: Iterable[str], command_line: Collection[str] = ()) -> None:
     """DynamoError BAD_OPTION for a variable that nobody reads and that is nearly one of ours.
 
     :param names: variables of the host. Those of an inventory may have any name: only what begins like ours is looked
-        at, and beside dynamo_x that is set dynamo_y may be the inventory's own.
+        at, and what is like a variable that is set may be the inventory's own.
     :param command_line: those of -e, which are meant for this run.
     """
     given = set(names)

@@ -89,7 +89,12 @@ def asked(done: subprocess.CompletedProcess[str]) -> list[str]:
 
 
 def test_the_first_wave_is_one_host_that_the_target_is_for(collections: Path, tmp_path: Path) -> None:
-    hosts = {"nu-a": {"dynamo_gpu": "GB300"}, "nu-b": {"broken": True}, "nu-c": {}, "nu-d": {"dynamo_gpu": "GB300"}}
+    hosts: dict[str, dict[str, Any]] = {
+        "nu-a": {"dynamo_gpu": "GB300"},
+        "nu-b": {"broken": True},
+        "nu-c": {},
+        "nu-d": {"dynamo_gpu": "GB300"},
+    }
     done, table = rollout(collections, tmp_path, hosts)
     assert done.returncode != 0
     assert asked(done) == ["nu-b"], "the broken release must stop at one host"
@@ -112,7 +117,7 @@ def test_all_waves_of_a_rollout_that_works(collections: Path, tmp_path: Path) ->
 
 
 def test_nothing_starts_where_one_host_is_not_prepared(collections: Path, tmp_path: Path) -> None:
-    hosts = {"nu-a": {"dynamo_gpu": "GB300"}, "nu-b": {}, "nu-c": {"unprepared": True}}
+    hosts: dict[str, dict[str, Any]] = {"nu-a": {"dynamo_gpu": "GB300"}, "nu-b": {}, "nu-c": {"unprepared": True}}
     done, table = rollout(collections, tmp_path, hosts)
     assert done.returncode != 0
     assert asked(done) == []
