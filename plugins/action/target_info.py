@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible import constants as C
 from ansible.errors import AnsibleError
+from ansible.utils.vars import load_extra_vars
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _inventory, _kubeconfig
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
@@ -27,10 +28,13 @@ class ActionModule(DualAction):
     """Which cluster is never a guess: design rules that need the whole inventory."""
 
     module = target_info
+    _unfound: DynamoError | None = None
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         """The module's result; in diff mode the rendered manifests are printed as they are, to be read or piped on."""
         result = super().run(tmp, task_vars)
+        if self._unfound and result.get("code") == "NO_CLUSTER":
+            result.update(self._failure(self._unfound, {}))
         if self._task.diff and result.get("rendered"):
             display.display(result["rendered"])
         return result
@@ -81,8 +85,15 @@ class ActionModule(DualAction):
                 raise _empty([path], f"can't be read: {reason.rstrip('.')}") from error
         raise _empty(sources, "has no hosts")
 
+    def _find_kubeconfig(self, args: dict[str, Any]) -> None:
+        """A kubeconfig that isn't there is said when the values were looked at, which needs none."""
+        try:
+            super()._find_kubeconfig(args)
+        except DynamoError as error:
+            self._unfound = error
+
     def _check_variables(self, task_vars: dict[str, Any]) -> None:
-        _inventory.mistyped(name for name in task_vars if name.startswith("dynamo_"))
+        _inventory.mistyped(task_vars, load_extra_vars(self._loader))
         for name in (*_inventory.VARIABLES, *_inventory.OPTIONS):
             if name not in task_vars:
                 continue
@@ -133,7 +144,7 @@ class ActionModule(DualAction):
             return ""
         params = {"kubeconfig": kubeconfig or None, "context": context}
         try:
-            self._find_kubeconfig(params)
+            super()._find_kubeconfig(params)
             config = _kubeconfig.load(params["kubeconfig"] or target_info.default_kubeconfig(), "dynamo_kubeconfig")
             return _kubeconfig.cluster_of(config, context, "dynamo_kubeconfig")["server"]
         except DynamoError:

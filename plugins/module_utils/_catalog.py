@@ -169,14 +169,47 @@ def resolve(name: str, catalog: Mapping[str, str]) -> str:
     fits = fits or [target for target, directory in catalog.items() if wanted in deployment_names(directory)]
     if len(fits) == 1:
         return fits[0]
+    words = set(re.split("[-/]", wanted))
+    parts = [target for target in catalog if words <= set(re.split("[-/]", target.lower()))]
+    fits = fits or (parts if len(parts) > 1 else [])
     if fits:
         raise DynamoError(
             f"target {name} fits {len(fits)} targets: {', '.join(fits)}.", "TARGET_AMBIGUOUS", "Name one of them."
         )
     forms = {form: target for target in catalog for form in {target.lower(), *short_names(target)}}
-    close = difflib.get_close_matches(wanted, forms, 1)
+    close = parts or difflib.get_close_matches(wanted, forms, 1)
     guess = f"Did you mean {close[0]}? " if close else ""
     raise DynamoError(f"target {name} is not in the catalog.", "TARGET_UNKNOWN", guess + listing)
+
+
+def check_gpu(gpu: str, catalog: Mapping[str, str]) -> None:
+    """DynamoError BAD_OPTION for a GPU that no target is for: the inventory means another one, nearly always.
+
+    A target counts by its metadata, else by its name; one that names no GPU at all may be for any.
+    """
+    known: set[str] = set()
+    for target, directory in catalog.items():
+        meta: dict[str, Any] = {}
+        model = os.path.join(directory[: -len(target)], target.split("/")[0])
+        for path in (os.path.join(model, "model.yml"), os.path.join(directory, "recipe.yml")):
+            try:
+                meta |= _metadata(path)
+            except DynamoError:
+                continue  # it is explained when that target is asked for
+        named = [meta.get("gpu"), *(meta.get("gpu_products") or [])]
+        names = {str(name).upper() for name in named if name}
+        names = names or {word.upper() for word in re.split("[-/]", target.lower()) if GPU_NAME.match(word)}
+        if not names:
+            return
+        known |= names
+    if gpu.upper() in known or f"NVIDIA-{gpu.upper()}" in known:
+        return
+    close = difflib.get_close_matches(gpu.upper(), sorted(known), 1)
+    raise DynamoError(
+        f"dynamo_gpu is {gpu!r}: the catalog has no target for it, only for {', '.join(sorted(known))}.",
+        "BAD_OPTION",
+        f"Did you mean {close[0]}?" if close else "",
+    )
 
 
 def deployment_names(directory: str) -> set[str]:

@@ -38,8 +38,8 @@ except ImportError as error:
     IMPORT_ERROR = error
 try:
     from ansible_collections.kubernetes.core.plugins.module_utils.args_common import AUTH_ARG_SPEC
-except ImportError:
-    AUTH_ARG_SPEC = {}
+except ImportError:  # connect() says so; without these two the playbooks' own options would be refused before that
+    AUTH_ARG_SPEC = {"kubeconfig": {"type": "raw"}, "context": {"type": "str"}}
 
 AUTH_SPEC: dict[str, Any] = copy.deepcopy(AUTH_ARG_SPEC)
 FIELD_MANAGER = "inferops.dynamo"

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
@@ -107,6 +107,9 @@ OPTIONS: dict[str, Kind] = {
 }
 # Patterns of hosts are read by ansible before any task runs.
 ELSEWHERE = ("dynamo_hosts",)
+# Of single playbooks.
+PLAYBOOKS = ("rollout_waves", "target_output", "benchmark_baseline", "benchmark_preset", "benchmark_max_regression")
+ROLES = ("preflight_", "hf_secret_", "model_cache_", "compute_domain_", "deploy_", "smoke_test_", "teardown_")
 SECRETS = ("dynamo_hf_token", "preflight_hf_token", "hf_secret_token", "dynamo_kubeconfig")
 _TOKEN = re.compile(r"[!-~]*")
 
@@ -160,14 +163,22 @@ def _scalar(value: Any) -> bool:
     return isinstance(value, str) or (_number(value) and not isinstance(value, bool))
 
 
-def mistyped(names: Iterable[str]) -> None:
-    """DynamoError BAD_OPTION for a variable that nobody reads and that is nearly one that isn't set.
+def mistyped(names: Iterable[str], command_line: Collection[str] = ()) -> None:
+    """DynamoError BAD_OPTION for a variable that nobody reads and that is nearly one of ours.
 
-    Other names may begin with dynamo_ too: inventories keep their own values in variables.
+    :param names: variables of the host. Those of an inventory may have any name: only what begins like ours is looked
+        at, and what is like a variable that is set may be the inventory's own.
+    :param command_line: those of -e, which are meant for this run.
     """
     given = set(names)
     unset = [name for name in VARIABLES if name not in given]
-    for name in sorted(given - VARIABLES.keys()):
-        close = difflib.get_close_matches(name, unset, 1, 0.88) if name.startswith("dynamo_") else []
-        if close and name not in ELSEWHERE:
+    known = {*VARIABLES, *OPTIONS, *ELSEWHERE, *PLAYBOOKS}
+    for name in sorted({*given, *command_line} - known):
+        if name in command_line:
+            close = difflib.get_close_matches(name.lower(), sorted(known), 1, 0.88)
+        elif name.startswith("dynamo_"):
+            close = difflib.get_close_matches(name, unset, 1, 0.88)
+        else:
+            close = difflib.get_close_matches(name, OPTIONS, 1, 0.92) if name.startswith(ROLES) else []
+        if close:
             raise DynamoError(f"{name} is no variable of this collection; did you mean {close[0]}?", "BAD_OPTION")

@@ -75,7 +75,7 @@ def row(host: str, variables: Mapping[str, Any], alive: bool, check_mode: bool, 
     elif release and not release.get("applicable", True):
         found.update(result="not applicable", detail=_part(release, "reason") or "", seconds=None)
     elif variables.get("deploy_state") == "not started":
-        found.update(result="not started", detail="an earlier wave failed", seconds=None)
+        found.update(result="not started", detail="another host failed before its turn", seconds=None)
     elif removed is not None:
         gone = [f"{o['kind']}/{o['name']}" for o in removed if o.get("action") == "deleted"]
         words = ("would change", "would not change") if check_mode else ("removed", "unchanged")

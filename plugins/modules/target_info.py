@@ -363,9 +363,15 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     target = _catalog.resolve(params["name"], catalog)
     recipe = _catalog.read(target, catalog, params["recipe"])
     base = recipe.manifests
-    if params["kustomization"] and not _release.mismatch(recipe.meta, params["gpu"]):
+    if _release.mismatch(recipe.meta, params["gpu"]):
+        _catalog.check_gpu(params["gpu"], catalog)
+    elif params["kustomization"]:
         recipe = _kustomized(recipe, params)
-    cluster = which_cluster(params)
+    try:
+        cluster = which_cluster(params)
+    except DynamoError:
+        _release.build(recipe, {**params, "namespace": "default"})  # wrong values are said first
+        raise
     release = _release.build(recipe, {**params, "namespace": cluster["namespace"]})
     release["replaces_target"] = _replaced(params, target, catalog)
     if cluster["source"] not in ("inventory", NO_CLUSTER):

@@ -9,7 +9,6 @@ It is one run with one host for each mistake, since most of the time goes into s
 from __future__ import annotations
 
 import json
-import os
 import re
 import subprocess
 import sys
@@ -17,16 +16,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _run
+from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import run_playbook
 
 pytestmark = pytest.mark.skipif(
     "ansible_forked" in sys.modules,
     reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
 )
 
-COLLECTIONS = Path(_run.__file__).parents[5]
 TOKEN = "hf_" + "t0ken" * 4
 # host: variables, and the beginning of the message; None where nothing is wrong
 CASES: dict[str, tuple[dict[str, Any], str | None]] = {
@@ -52,40 +49,21 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
         "dynamo_binding.pod_labels.all: the key 'a b'",
     ),
     "replicas": ({"dynamo_binding": {"replicas": {"workers": 0}}}, "dynamo_binding.replicas.workers: must be a whole"),
+    "gpu": ({"dynamo_gpu": "GB30"}, "dynamo_gpu is 'GB30': the catalog has no target for it, only for B200, GB"),
+    "target": ({"dynamo_target": "gb300"}, "target gb300 fits 3 targets: minimax-m3.1/sglang/agg-gb300, "),
+    "unseen": (
+        {"dynamo_target": "sglang-gb30", "dynamo_kubeconfig": "/nowhere"},
+        "target sglang-gb30 is not in the catalog. Did you mean sglang-gb300?",
+    ),
+    "option": ({"smoke_test_timout": 5}, "smoke_test_timout is no variable of this collection; did you mean smoke_"),
     "mistyped": ({"dynamo_storageclass": "x"}, "dynamo_storageclass is no variable of this collection; did you mean"),
 }
-
-
-def play(folder: Path, playbook: str, cases: dict[str, dict[str, Any]]) -> subprocess.CompletedProcess[str]:
-    """A run with the variables of each host."""
-    local = {
-        "ansible_connection": "local",
-        "ansible_python_interpreter": sys.executable,
-        "dynamo_target": "sglang-gb300",
-    }
-    hosts = {name: {"dynamo_namespace": f"x-{name}", **variables} for name, variables in cases.items()}
-    (folder / "hosts.yml").write_text(yaml.safe_dump({"all": {"hosts": hosts, "vars": local}}))
-    environment = {k: v for k, v in os.environ.items() if not k.startswith(("K8S_AUTH_", "ANSIBLE_"))}
-    environment |= {"ANSIBLE_COLLECTIONS_PATH": str(COLLECTIONS), "ANSIBLE_LOCAL_TEMP": str(folder / "tmp")}
-    environment |= {"ANSIBLE_NOCOLOR": "1", "KUBECONFIG": str(folder / "no-kubeconfig"), "HOME": str(folder / "tmp")}
-    environment["PWD"] = str(folder)
-    command = [
-        sys.executable,
-        "-m",
-        "ansible.cli.playbook",
-        "--forks=2",
-        "-i",
-        "hosts.yml",
-        f"inferops.dynamo.{playbook}",
-    ]
-    options: dict[str, Any] = {"capture_output": True, "text": True, "timeout": 300}
-    return subprocess.run(command, cwd=folder, env=environment, check=False, **options)
 
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """{host: its failure}."""
-    done = play(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
+    done = run_playbook(tmp_path_factory.mktemp("inputs"), "target", {name: case[0] for name, case in CASES.items()})
     assert TOKEN not in done.stdout + done.stderr
     assert re.search('"workers: 1 Worker . 4 GB300"', done.stdout), "the short release of host nothing"
     assert '"manifest": {' not in done.stdout, "the whole one is for -v"
@@ -118,23 +96,28 @@ def test_a_file_that_is_not_written_is_said(tmp_path: Path) -> None:
         "unpinned": {"target_output": "unpinned.yaml"},
         "other-gpu": {**pinned, "target_output": "other.yaml", "dynamo_gpu": "B200"},
     }
-    found = failures_of(play(tmp_path, "target", cases))
+    found = failures_of(run_playbook(tmp_path, "target", cases))
     assert {host: " ".join(message.split()[:5]) for host, message in found.items()} == {
         "relative": "target_output needs a file of",
         "absolute": "target_output needs a file of",
         "unpinned": "target_output needs a commit for",
     }
     assert not list(tmp_path.glob("*.yaml"))
-    found = failures_of(play(tmp_path, "target", {"other-gpu": cases["other-gpu"]}))
+    found = failures_of(run_playbook(tmp_path, "target", {"other-gpu": cases["other-gpu"]}))
     assert found == {"other-gpu": "target_output: nothing was written, the target is for GB300, dynamo_gpu is B200."}
 
 
 def test_the_closing_report_says_a_failure_once(tmp_path: Path) -> None:
     """Ansible's own output has it twice, and so had the task of the report."""
-    done = play(tmp_path, "deploy", {"one": {"dynamo_report_dir": ["x"]}, "two": {"dynamo_gpu": ["GB300"]}})
+    done = run_playbook(tmp_path, "deploy", {"one": {"dynamo_report_dir": ["x"]}, "two": {"dynamo_gpu": ["GB300"]}})
     output = done.stdout + done.stderr
     assert done.returncode != 0
     assert output.count("dynamo_gpu is a list; it must be a text.") == 3, output
     assert done.stdout.count("    BAD_OPTION: Describe the release: dynamo_") == 2, "the table has both"
     assert "failed with BAD_OPTION: the closing table says why." in done.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["hosts.yml", "tmp"]
+
+
+def test_a_misspelled_word_of_the_command_line_is_refused(tmp_path: Path) -> None:
+    done = run_playbook(tmp_path, "target", {"one": {}}, "-e", "taget=vllm-b200")
+    assert "taget is no variable of this collection; did you mean target?" in done.stdout

@@ -108,7 +108,11 @@ def test_names(name: str, target: str) -> None:
         ("", "TARGET_UNKNOWN", ["no target is given", *EIGHT]),
         ("sglang-gb200", "TARGET_UNKNOWN", ["sglang-gb200", *EIGHT]),
         ("sglang-gb30", "TARGET_UNKNOWN", ["Did you mean sglang-gb300?"]),
-        ("vllm", "TARGET_UNKNOWN", EIGHT),
+        ("vllm", "TARGET_AMBIGUOUS", ["fits 4 targets: ", *(t for t in EIGHT if "/vllm/" in t)]),
+        ("GB300", "TARGET_AMBIGUOUS", ["fits 3 targets: ", *(t for t in EIGHT if "gb300" in t)]),
+        ("minimax-m3", "TARGET_AMBIGUOUS", ["fits 2 targets: ", *(t for t in EIGHT if "m3/" in t)]),
+        ("agg/trtllm", "TARGET_AMBIGUOUS", ["fits 2 targets: ", *(t for t in EIGHT if "trtllm" in t)]),
+        ("sglang/agg-gb300", "TARGET_UNKNOWN", ["Did you mean minimax-m3.1/sglang/agg-gb300?"]),
         ("vllm-gb200", "TARGET_AMBIGUOUS", EIGHT[-2:]),
     ],
 )

@@ -127,3 +127,37 @@ def test_a_mistyped_name_is_found() -> None:
     for wrong, right in (("dynamo_namspace", "dynamo_namespace"), ("dynamo_storageclass", "dynamo_storage_class")):
         with pytest.raises(DynamoError, match=f"{wrong} is no variable of this collection; did you mean {right}"):
             _inventory.mistyped([wrong])
+
+
+@pytest.mark.parametrize(
+    ("name", "meant", "where"),
+    [
+        ("taget", "target", "line"),
+        ("Target", "target", "line"),
+        ("alow_gap", "allow_gap", "line"),
+        ("targetoutput", "target_output", "line"),
+        ("smoke_test_timout", "smoke_test_timeout", "inventory"),
+        ("model_cache_prun", "model_cache_prune", "inventory"),
+    ],
+)
+def test_misspelled_options_are_refused(name: str, meant: str, where: str) -> None:
+    message = f"^{name} is no variable of this collection; did you mean {meant}\\?$"
+    with pytest.raises(DynamoError, match=message):
+        _inventory.mistyped([name, "target", meant], [name] if where == "line" else [])
+
+
+def test_names_of_the_collection_itself_and_of_others_pass() -> None:
+    names = {"taget", "Target", "deploy_user", "ansible_host", "targets", "awx_user_name"}  # not on the command line
+    _inventory.mistyped(names)
+    own: set[str] = set()
+    for folder in ("roles", "playbooks"):
+        for path in (ROOT / folder).rglob("*.yml"):
+            if "collections" not in path.parts and "recipes" not in path.parts:
+                own |= set(re.findall(r"\b[a-z_]+_[a-z_]+\b", path.read_text("utf-8")))
+    own = {name for name in own if name.startswith(_inventory.ROLES)}
+    assert len(own) > 40
+    _inventory.mistyped(own)
+    specified: set[str] = set()
+    for path in (ROOT / "roles").glob("*/meta/argument_specs.yml"):
+        specified |= yaml.safe_load(path.read_text("utf-8"))["argument_specs"]["main"]["options"].keys()
+    _inventory.mistyped([], specified)

@@ -59,7 +59,7 @@ ELSEWHERE = {**RELEASE, "applicable": False, "reason": "dynamo_gpu is B200"}
             True,
             False,
             "not started",
-            "an earlier wave failed",
+            "another host failed before its turn",
         ),
         (
             {"__preflight_result": preflight("deploy"), "deploy_failure": FAILURE},

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -102,3 +104,24 @@ def test_what_is_shown(look: Any) -> None:
     look(FakeCluster(*CACHED), release(), loud, strict=False)
     assert quiet.lines == []
     assert any(line.startswith("PASS capacity: room for") for line in loud.lines)
+
+
+def test_without_kubernetes_core_the_library_is_named() -> None:
+    """Its options come from there; the playbooks always give two of them."""
+    program = (
+        "import sys; sys.modules['ansible_collections.kubernetes'] = None\n"
+        "from ansible.module_utils.common.arg_spec import ArgumentSpecValidator\n"
+        "from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster\n"
+        "from ansible_collections.inferops.dynamo.plugins.modules import preflight_info, target_info\n"
+        "given = {'kubeconfig': 'x', 'context': 'y', 'release': {}, 'catalog': 'z'}\n"
+        "for plugin in (preflight_info, target_info):\n"
+        "    spec = plugin.ARGUMENT_SPEC\n"
+        "    own = {name: value for name, value in given.items() if name in ('kubeconfig', 'context', *spec)}\n"
+        "    print(ArgumentSpecValidator(spec).validate(own).error_messages)\n"
+        "try:\n    Cluster.connect(given)\nexcept Exception as error:\n    print(error.code, error)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert lines[:2] == ["[]", "[]"]
+    assert lines[2].startswith("NO_LIBRARY")
+    assert "kubernetes.core" in lines[2]

@@ -54,6 +54,48 @@ def test_findings() -> None:
     assert [item["code"] for item in found] == ["NAME_CLASH"]
 
 
+@pytest.mark.parametrize(
+    ("gpu", "words"),
+    [
+        ("GB30", "dynamo_gpu is 'GB30': the catalog has no target for it, only for B200, GB200, GB300, "),
+        ("gb20", "Did you mean GB200?"),
+        ("NVIDIA-GB30O", "Did you mean NVIDIA-GB300?"),
+        ("MI355X", "no target for it"),
+    ],
+)
+def test_a_gpu_of_no_target_is_refused(gpu: str, words: str) -> None:
+    with pytest.raises(DynamoError) as error:
+        info("sglang-gb300", gpu=gpu)
+    assert error.value.code == "BAD_OPTION"
+    assert words in str(error.value)
+
+
+def test_a_gpu_of_another_target_is_none_of_this_ones_hosts(tmp_path: Path) -> None:
+    for gpu in ("B200", "gb200", "NVIDIA-GB200"):
+        assert not info("sglang-gb300", gpu=gpu)["release"]["applicable"]
+    (tmp_path / "m/vllm/agg-mi355x").mkdir(parents=True)
+    (tmp_path / "m/vllm/agg-mi355x/deploy.yaml").write_text("a broken recipe: [")
+    assert not info("sglang-gb300", gpu="MI355X", recipe_paths=[str(tmp_path)])["release"]["applicable"]
+
+
+@pytest.mark.parametrize(
+    ("wrong", "code"),
+    [
+        ({"name": "sglang-gb30"}, "TARGET_UNKNOWN"),
+        ({"gpu": "GB30"}, "BAD_OPTION"),
+        ({"binding": {"replicas": 5}}, "BINDING"),
+        ({"commits": "main"}, "BINDING"),
+        ({}, "NO_CLUSTER"),
+    ],
+)
+def test_values_are_checked_before_a_cluster_is_looked_for(wrong: dict[str, Any], code: str) -> None:
+    for namespace in ("llm", ""):
+        given = {"name": "sglang-gb300", "kubeconfig": "/nowhere", "need_cluster": True, "namespace": namespace}
+        with pytest.raises(DynamoError) as error:
+            info(**{**given, **wrong})
+        assert error.value.code == code
+
+
 def test_a_kustomization(tmp_path: Path) -> None:
     needs_kustomize()
     base = Path(RECIPES) / AGG / "deploy.yaml"
