@@ -109,8 +109,8 @@ def failure(
     seen: Seen,
     reason: str,
     message: str,
-    exits: Mapping[int, tuple[str, str]] = EXITS,
-    hints: Mapping[str, str] = HINTS,
+    exits: Mapping[int, tuple[str, str]],
+    hints: Mapping[str, str],
 ) -> Finding:
     """Why a failed Job failed: the last pod's own words first, then the Job's. exits: what its program's codes mean."""
     name = seen.job["metadata"]["name"]

@@ -135,7 +135,9 @@ def test_every_finding_of_a_failure_is_shown_in_full_with_its_code() -> None:
     below = [line.strip() for line in lines[3:]]
     shown = [f"STORAGE_CLASS_ABSENT: {first}", "GPU_PRODUCT: no node", f"CAPACITY: {last}"]
     assert " ".join(below) == " ".join(shown)
-    assert [line.split(":")[0] for line in below if line.split(":")[0].isupper()] == [s.split(":")[0] for s in shown]
+    assert [word for line in below if (word := line.partition(":")[0]).isupper()] == [
+        s.partition(":")[0] for s in shown
+    ]
 
 
 def test_a_small_table_is_not_padded() -> None:
