@@ -27,9 +27,8 @@ PATH_OR_DICTIONARY = "a path or a dictionary"
 TEXT_OR_DICTIONARY = "a text or a dictionary"
 TOKEN = "the token alone, a text without blanks and line breaks"
 # A tuple lists the texts that are allowed.
-Kind = str | tuple[str, ...]
 
-VARIABLES: dict[str, Kind] = {
+VARIABLES: dict[str, str | tuple[str, ...]] = {
     "dynamo_kubeconfig": PATH_OR_DICTIONARY,
     "dynamo_context": TEXT,
     "dynamo_namespace": TEXT,
@@ -75,7 +74,7 @@ VARIABLES: dict[str, Kind] = {
     "benchmark_synthetic_acceptance": FLAG,
 }
 # Options of roles that an inventory may set and that are read late: a role would refuse them after the first write.
-OPTIONS: dict[str, Kind] = {
+OPTIONS: dict[str, str | tuple[str, ...]] = {
     "preflight_strict": FLAG,
     "preflight_hf_token": TOKEN,
     "hf_secret_token": TOKEN,
@@ -129,7 +128,7 @@ def check(name: str, value: Any) -> None:
     raise DynamoError(f"{name} is {shown}; it must be {allowed}.", "BAD_OPTION")
 
 
-def _fits(kind: Kind, value: Any) -> bool:
+def _fits(kind: str | tuple[str, ...], value: Any) -> bool:
     if isinstance(kind, tuple):
         return value in kind
     if kind == TOKEN:
