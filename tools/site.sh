@@ -28,6 +28,7 @@ docs/air_gapped
 docs/gitops
 docs/from_kustomize
 docs/execution_environment
+docs/benchmark
 docs/lab
 docs/options
 docs/architecture
