@@ -18,7 +18,13 @@ from typing import Any
 from ansible_collections.inferops.dynamo.plugins.module_utils import _benchload
 from ansible_collections.inferops.dynamo.plugins.module_utils._benchload import Load
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import Manifest, main_container, workers_of
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    Manifest,
+    cache_source,
+    main_container,
+    references,
+    workers_of,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CONTENT, DGD_POD_LABEL, LABELS
 
 BENCHMARK = "inferops.dynamo/benchmark"
@@ -177,8 +183,6 @@ def _config_map(release: Mapping[str, Any], name: str, data: Mapping[str, str]) 
 def _job(
     release: Mapping[str, Any], options: Mapping[str, Any], volumes: list[Any], mounts: list[Any], run: str
 ) -> Manifest:
-    claim = release["claim"]
-    cache = claim.get("volume") or {"persistentVolumeClaim": {"claimName": claim["name"]}}
     env = {**ENV, **{name: str(value) for name, value in (options.get("env") or {}).items()}}
     container: dict[str, Any] = {
         "name": CONTAINER,
@@ -202,11 +206,10 @@ def _job(
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
         "containers": [container],
-        "volumes": [*volumes, {"name": "cache", **cache}, {"name": "scratch", "emptyDir": {}}],
+        "volumes": [*volumes, {"name": "cache", **cache_source(release["claim"])}, {"name": "scratch", "emptyDir": {}}],
     }
-    secrets = [{"name": name} if isinstance(name, str) else name for name in options.get("pull_secrets") or []]
     extra = {
-        "imagePullSecrets": secrets,
+        "imagePullSecrets": references(options.get("pull_secrets") or []),
         "tolerations": options.get("tolerations"),
         "nodeSelector": options.get("node_selector"),
         "securityContext": options.get("security_context"),

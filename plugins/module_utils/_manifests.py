@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._rules import (
@@ -121,6 +121,16 @@ def workers_of(dgd: Mapping[str, Any]) -> list[dict[str, Any]]:
 def graph(manifests: list[Manifest]) -> Manifest:
     """The DynamoGraphDeployment among the manifests."""
     return next(m for m in manifests if m["kind"] == "DynamoGraphDeployment")
+
+
+def cache_source(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """What a pod mounts as the model cache: the release's claim, or the volume of the binding in its place."""
+    return dict(claim.get("volume") or {"persistentVolumeClaim": {"claimName": claim["name"]}})
+
+
+def references(secrets: Iterable[str | Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """imagePullSecrets, of which an inventory may give the names alone."""
+    return [{"name": secret} if isinstance(secret, str) else dict(secret) for secret in secrets]
 
 
 def name_limit(component: Mapping[str, Any]) -> int:

@@ -16,11 +16,17 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import HEX40, Manifest, content_hash
-from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CONTENT, ours
+from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
+    HEX40,
+    Manifest,
+    cache_source,
+    content_hash,
+    references,
+)
+from ansible_collections.inferops.dynamo.plugins.module_utils._objects import CONTENT, LABELS, ours
+from ansible_collections.inferops.dynamo.plugins.module_utils._plan import CHECKPOINT_LABEL
 from ansible_collections.inferops.dynamo.plugins.module_utils._safetensors import rank
 
-LABELS = {"app.kubernetes.io/part-of": "dynamo", "app.kubernetes.io/managed-by": "inferops.dynamo"}
 CLAIM = "inferops.dynamo/claim"  # label
 CONTAINER = "model-download"
 SCRATCH = "/tmp"  # an emptyDir: HF_HOME of plain folders
@@ -217,7 +223,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         "securityContext": _security(int(options.get("run_as", 1000))),
         "containers": [container],
         "volumes": [
-            {"name": "cache", **(release["claim"].get("volume") or {"persistentVolumeClaim": {"claimName": claim}})},
+            {"name": "cache", **cache_source(release["claim"])},
             {"name": "scripts", "configMap": {"name": scripts}},
             {"name": "scratch", "emptyDir": {}},
         ],
@@ -227,7 +233,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     if job.get("node_selector"):
         pod["nodeSelector"] = job["node_selector"]
     if job.get("pull_secrets"):
-        pod["imagePullSecrets"] = [{"name": name} if isinstance(name, str) else name for name in job["pull_secrets"]]
+        pod["imagePullSecrets"] = references(job["pull_secrets"])
     metadata = _metadata(job_name(release, options), release["namespace"])
     metadata["labels"][CLAIM] = claim  # the commit in its name is not always known when the cache is removed
     return {
@@ -257,7 +263,9 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
 def record_head(release: Mapping[str, Any], model: Mapping[str, Any]) -> Manifest:
     """A checkpoint record without its data."""
     name = f"checkpoint-{slug(model['id'])}-{model['commit'][:12]}"
-    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": _metadata(name, release["namespace"])}
+    metadata = _metadata(name, release["namespace"])
+    metadata["labels"] |= {CHECKPOINT_LABEL: "true", CLAIM: release["claim"]["name"]}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
 def doubts(release: Mapping[str, Any], level: str) -> list[Manifest]:
@@ -267,10 +275,8 @@ def doubts(release: Mapping[str, Any], level: str) -> list[Manifest]:
     """
     made = []
     for model in release["models"]:
-        record = record_head(release, model)
-        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", CLAIM: release["claim"]["name"]}
         named = {"repository": model["id"], "commit": model["commit"], "claim": release["claim"]["name"]}
-        made.append({**record, "data": {**named, "verify": level, "problems": "1"}})
+        made.append({**record_head(release, model), "data": {**named, "verify": level, "problems": "1"}})
     return made
 
 
@@ -295,9 +301,7 @@ def records(
                 "PROOF_MISSING",
                 "Run the same command again: the Job is then made anew and finds what is there.",
             )
-        record = record_head(release, model)
-        record["metadata"]["labels"] |= {"inferops.dynamo/checkpoint": "true", CLAIM: claim}
         data = {key: str(value) for key, value in sorted(proof.items())}
         data |= {"claim": claim, "claim_uid": uid}
-        made.append({**record, "data": data})
+        made.append({**record_head(release, model), "data": data})
     return made
