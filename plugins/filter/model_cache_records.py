@@ -18,7 +18,7 @@ author: inferops.dynamo contributors (@inferops)
 description:
   - Makes one record for every repository of a release from what the download Job reported. Fails when a repository is
     not among the proofs.
-positional: proofs, claims, names_only, doubt
+positional: proofs, claims, names_only, doubt, doubt_at
 options:
   _input:
     description: The release.
@@ -41,6 +41,10 @@ options:
     description: The level of a verification that found something bad, which the records then say. No proof is needed.
     type: str
     default: ""
+  doubt_at:
+    description: When that was, such as V(2026-11-30T10:00:00Z).
+    type: str
+    default: ""
 """
 
 EXAMPLES = r"""
@@ -58,11 +62,11 @@ _value:
 
 
 def model_cache_records(
-    release: Any, proofs: Any, claims: Any, names_only: bool = False, doubt: str = ""
+    release: Any, proofs: Any, claims: Any, names_only: bool = False, doubt: str = "", doubt_at: str = ""
 ) -> list[dict[str, Any]]:
     """The manifests; text of the pod arrives tagged, and leaves plain."""
     if doubt:
-        return _model_cache.doubts(plain(release), plain(doubt))
+        return _model_cache.doubts(plain(release), plain(doubt), plain(claims), plain(doubt_at))
     if names_only:
         return [_model_cache.record_head(plain(release), model) for model in plain(release)["models"]]
     return _model_cache.records(plain(release), plain(proofs), plain(claims))

@@ -109,7 +109,7 @@ def field_value(obj: Any, path: str) -> Any:
 
 
 def _element(items: Any, selector: str) -> Any:
-    if selector.isdigit():
+    if selector.isdecimal():
         return items[int(selector)] if int(selector) < len(items) else None
     if selector.startswith("="):
         return next((i for i in items if json.dumps(i) == selector[1:]), None)

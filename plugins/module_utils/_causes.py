@@ -17,8 +17,9 @@ MAX_EVIDENCE = 400
 class Snapshot(NamedTuple):
     """One observation.
 
-    events, deployments, replicasets: of the namespace. logs: last lines by "<pod>/<container>". nodes: only while the
-    scheduler speaks of taints.
+    events, deployments, replicasets: of the namespace. logs: last lines by "<pod>/<container>". nodes, claims: only
+    while the scheduler speaks of taints, of claims without a volume. known: the runs of containers that the wait found
+    when it began, as runs() has them.
     """
 
     view: View
@@ -27,6 +28,8 @@ class Snapshot(NamedTuple):
     replicasets: list[Object] = []
     logs: Mapping[str, str] = {}
     nodes: list[Object] = []
+    claims: list[Object] = []
+    known: Mapping[str, str] = {}
 
 
 class Finding(NamedTuple):

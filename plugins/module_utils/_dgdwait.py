@@ -15,7 +15,8 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import runs
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted, unbound
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -53,6 +54,7 @@ class Wait:
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
+        self.known: dict[str, str] | None = None  # the runs of containers at the first look
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
         """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds.
@@ -123,6 +125,7 @@ class Wait:
         component_path = _dgd.pathway(dgd) == "component"
         dcds = self._list(*DCD, label_selector=selector) if component_path else []
         view = View(dgd, dcds, pods)
+        self.known = runs(pods) if self.known is None else self.known
         if _dgd.judge(view).state == "READY":
             return Snapshot(view)
         wanted = sum(c.desired for c in _dgd.components(dgd))
@@ -134,6 +137,8 @@ class Wait:
             self._list("apps/v1", "ReplicaSet", label_selector=selector) if short else [],
             self._logs(pods),
             self._list("v1", "Node") if any(map(tainted, pods)) else [],
+            self._list("v1", "PersistentVolumeClaim") if any(map(unbound, pods)) else [],
+            self.known,
         )
 
     def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:

@@ -175,11 +175,11 @@ def gpus_wanted(given: Mapping[str, str], nodes: int) -> int | None:
     :param nodes: pods of one worker.
     """
     numbers = {
-        name: int(given.get(name, "1")) for name in ("tensor", "pipeline", "data") if given.get(name, "1").isdigit()
+        name: int(given.get(name, "1")) for name in ("tensor", "pipeline", "data") if given.get(name, "1").isdecimal()
     }
     if not numbers.keys() & given.keys() or len(numbers) < 3:
         return None
     data = 1 if given.keys() & {"shared_data", "rank"} else numbers["data"]
-    if given.get("data_local", "").isdigit():
+    if given.get("data_local", "").isdecimal():
         return numbers["tensor"] * numbers["pipeline"] * int(given["data_local"])
     return -(-numbers["tensor"] * numbers["pipeline"] * data // nodes)

@@ -88,7 +88,7 @@ def parse(config_map: Mapping[str, Any]) -> Record:
     number = data.get("number") or (re.search(r"-r([0-9]+)\Z", name) or ["", "0"])[1]
     return Record(
         name=name,
-        number=int(number) if str(number).isdigit() else 0,
+        number=int(number) if str(number).isdecimal() else 0,
         target=data.get("target", ""),
         digest=data.get("digest", ""),
         operator_version=data.get("operator_version", ""),

@@ -136,7 +136,7 @@ def fetch(
             names = {str(k).lower(): str(v) for k, v in answer.headers.items()}
             expected = names.get("content-length", "")
             # read1 reports an early end of a body of known length as a plain end.
-            if method != "HEAD" and size <= MAX_BODY and expected.isdigit() and size < int(expected):
+            if method != "HEAD" and size <= MAX_BODY and expected.isdecimal() and size < int(expected):
                 raise TransportError("partial", f"{method} {url}: {size} of {expected} bytes received")
             return Response(int(answer.status), names, b"".join(chunks), tuple(arrivals))
     except (OSError, http.client.HTTPException) as error:

@@ -84,7 +84,7 @@ def patient(
     answer, left = send(method, url, headers), RETRY_CAP
     for _retry in range(RETRIES):
         after = answer.headers.get("retry-after", "")
-        seconds = float(after) if after.isdigit() else 5.0  # a date is as good as no number
+        seconds = float(after) if after.isdecimal() else 5.0  # a date is as good as no number
         if answer.status != 429 or seconds > left:
             break
         sleep(seconds)

@@ -17,7 +17,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import P
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted, unbound
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -61,6 +61,7 @@ class Seen(NamedTuple):
     events: list[Object] = []
     log: str = ""
     nodes: list[Object] = []  # while the scheduler speaks of taints
+    claims: list[Object] = []  # while it speaks of claims without a volume
 
 
 def finished(job: Object) -> tuple[str, str, str]:
@@ -134,7 +135,8 @@ def causes(seen: Seen) -> list[Finding]:
     view = View({"metadata": {}}, [], [])  # a Job belongs to no deployment
     alive = _dgd.alive(seen.pods)
     if alive:
-        return [] if ending(alive[-1]) else pod_causes(alive[-1], Snapshot(view, seen.events, nodes=seen.nodes))
+        snapshot = Snapshot(view, seen.events, nodes=seen.nodes, claims=seen.claims)
+        return [] if ending(alive[-1]) else pod_causes(alive[-1], snapshot)
     uid = seen.job["metadata"].get("uid")
     mine = [e for e in seen.events if (e.get("involvedObject") or {}).get("uid") == uid]
     refused = [e for e in sorted(mine, key=event_time) if e.get("reason") == "FailedCreate"]
@@ -290,6 +292,8 @@ class Wait:
             seen = seen._replace(events=self._listed("Event"))
         if any(map(tainted, pods)):
             seen = seen._replace(nodes=self._listed("Node"))
+        if any(map(unbound, pods)):
+            seen = seen._replace(claims=self._listed("PersistentVolumeClaim"))
         return seen._replace(log=self.log)
 
     def _listed(self, kind: str) -> list[Object]:

@@ -268,16 +268,22 @@ def record_head(release: Mapping[str, Any], model: Mapping[str, Any]) -> Manifes
     return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
 
 
-def doubts(release: Mapping[str, Any], level: str) -> list[Manifest]:
+def doubts(release: Mapping[str, Any], level: str, claims: Mapping[str, str], at: str) -> list[Manifest]:
     """The records after a verification that found something bad: nobody trusts them, the next run looks as deeply.
 
-    A record that was only removed would come back by a look at sizes, which sees no flipped bit.
+    A record that was only removed would come back by a look at sizes, which sees no flipped bit, and a repository
+    without a pin would lose its commit.
+
+    :param level: of that verification.
+    :param claims: as `records`.
+    :param at: when it was, as download.py writes it (2026-11-30T10:00:00Z).
     """
-    made = []
-    for model in release["models"]:
-        named = {"repository": model["id"], "commit": model["commit"], "claim": release["claim"]["name"]}
-        made.append({**record_head(release, model), "data": {**named, "verify": level, "problems": "1"}})
-    return made
+    found = {"verify": level, "problems": 1, "verified_at": at}
+    proofs = [
+        {"repository": model["id"], **{key: model[key] for key in ("commit", "layout", "path")}, **found}
+        for model in release["models"]
+    ]
+    return records(release, proofs, claims)
 
 
 def records(

@@ -42,8 +42,8 @@ def labels(obj: Object) -> Mapping[str, str]:
     return found
 
 
-def proven(config_maps: Iterable[Object], wanted: Object, claim_uid: str | None) -> list[Mapping[str, str]]:
-    """Checkpoint records that hold for this very claim, newest first."""
+def checkpoints(config_maps: Iterable[Object], wanted: Object, claim_uid: str | None) -> list[Mapping[str, str]]:
+    """Checkpoint records of this very claim, newest first; also those of what a later verification found bad."""
     found = []
     for config_map in config_maps:
         data = config_map.get("data") or {}
@@ -52,24 +52,20 @@ def proven(config_maps: Iterable[Object], wanted: Object, claim_uid: str | None)
             and labels(config_map).get(CHECKPOINT_LABEL) == "true"
             and data.get("claim") == wanted["name"]
             and data.get("claim_uid") == claim_uid
-            and data.get("problems", "0") == "0"
         ):
             found.append(data)
     return sorted(found, key=lambda data: data.get("verified_at", ""), reverse=True)
 
 
-def doubted(config_maps: Iterable[Object], release: Object) -> str:
-    """The level of the verification that found this checkpoint bad in this claim, "" when none did."""
-    wanted = {(model["id"], model["commit"]) for model in release["models"]}
-    found = [
-        data.get("verify", "")
-        for config_map in config_maps
-        if labels(config_map).get(CHECKPOINT_LABEL) == "true"
-        for data in [config_map.get("data") or {}]
-        if data.get("claim") == release["claim"]["name"] and data.get("problems", "0") != "0"
-        if (data.get("repository"), data.get("commit")) in wanted
-    ]
-    return max(*found, "sizes", key=rank) if found else ""
+def bad(record: Mapping[str, str]) -> bool:
+    return record.get("problems", "0") != "0"
+
+
+def doubted(models: Iterable[Object], records: Iterable[Mapping[str, str]]) -> str:
+    """The level of the verification that found one of these checkpoints bad, "" when none did."""
+    held = [record_of(model, records) for model in models]
+    levels = [record.get("verify", "") for record in held if record and bad(record)]
+    return max(*levels, "sizes", key=rank) if levels else ""
 
 
 def record_of(model: Object, records: Iterable[Mapping[str, str]]) -> Mapping[str, str] | None:
@@ -86,19 +82,18 @@ def record_of(model: Object, records: Iterable[Mapping[str, str]]) -> Mapping[st
     return None
 
 
-def superseded(
-    config_maps: Iterable[Object], release: Object, claim_uid: str | None, users: Iterable[Object]
-) -> list[dict[str, str]]:
-    """Proved checkpoints of this claim that nothing needs: other commits of the release's repositories, in directories
-    that role model_cache made.
+def superseded(records: Iterable[Mapping[str, str]], release: Object, users: Iterable[Object]) -> list[dict[str, str]]:
+    """Checkpoints that nothing needs: other commits of the release's repositories, in directories that role model_cache
+    made.
 
+    :param records: as `checkpoints`.
     :param users: DynamoGraphDeployments, pods and release records of the namespace. Whatever names the commit in its
         text keeps it, for a release may mount it by path alone.
     """
     commits = {model["id"]: model["commit"] for model in release["models"] if model["commit"]}
     used = json.dumps(list(users), default=str)
     found = []
-    for data in proven(config_maps, release["claim"], claim_uid):
+    for data in records:
         repository, commit = data.get("repository", ""), data.get("commit", "")
         made_here = data.get("layout") == "hub" or posixpath.basename(data.get("path", "")) == commit[:12]
         if commits.get(repository, commit) != commit and made_here and commit[:12] not in used:

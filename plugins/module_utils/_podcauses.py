@@ -47,6 +47,18 @@ def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
     return found
 
 
+def runs(pods: list[Object]) -> dict[str, str]:
+    """When the newest run of every container began, by "<pod uid> <container>"."""
+    found = {}
+    for pod in pods:
+        status = pod.get("status") or {}
+        for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
+            states = [*(container.get("state") or {}).values(), *(container.get("lastState") or {}).values()]
+            starts = [str((state or {}).get("startedAt") or "") for state in states]
+            found[f"{pod['metadata'].get('uid')} {container['name']}"] = max(starts, default="")
+    return found
+
+
 # Text of a pull error -> code, budget, hint; the first match. What a registry or a network may get over is "slow".
 PULL_ERRORS = (
     (
@@ -125,11 +137,21 @@ def _start_error(message: str, title: str, where: str) -> Finding:
 
 
 def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -> Finding | None:
-    count = int(container.get("restartCount") or 0)
     state, last = container.get("state") or {}, container.get("lastState") or {}
     ended = state.get("terminated") or last.get("terminated") or {}
-    if not ended or not count or container.get("ready"):
+    if not ended or not container.get("restartCount") or container.get("ready"):
         return None
+    found = _crash(pod, snapshot, container, ended, title)
+    began = str(ended.get("startedAt") or "")
+    if began and began <= snapshot.known.get(f"{pod['metadata'].get('uid')} {container['name']}", ""):
+        # What was missing then may be there now: the checkpoint that this very command brought, a Secret.
+        evidence = f"{found.evidence} (started before this wait: the next start decides)"
+        return found._replace(budget="", evidence=evidence)
+    return found
+
+
+def _crash(pod: Object, snapshot: Snapshot, container: Object, ended: Object, title: str) -> Finding:
+    count = int(container.get("restartCount") or 0)
     name, reason = str(container.get("name")), str(ended.get("reason") or "")
     if reason in ("StartError", "ContainerCannotRun"):
         return _start_error(f"{reason}: {ended.get('message') or ''}", title, label(pod, _dgd.COMPONENT))

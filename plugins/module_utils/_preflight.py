@@ -126,11 +126,12 @@ class _Preflight:
         wanted = self.release["claim"]
         live = self.look_at_cache()
         uid = str(wanted["name"]) if wanted.get("volume") else live["metadata"].get("uid") if live else None
-        records = _plan.proven(self.config_maps, wanted, uid)
+        records = _plan.checkpoints(self.config_maps, wanted, uid)
         token = self.look_at_secret()
         answers, downloads = self.pin(records, token), False
         for model in self.release["models"]:
-            if model["commit"] and _plan.record_of(model, records):
+            record = _plan.record_of(model, records) if model["commit"] else None
+            if record and not _plan.bad(record):
                 continue
             at = model["commit"][:12] or "an unknown commit"
             self.reasons["model_cache"].append(f"{model['id']} at {at} is not proven in claim {wanted['name']}")
@@ -140,7 +141,7 @@ class _Preflight:
             answer = answers.get(model["id"]) or self.ask(model, token)
             for key in ("files", "bytes", "gated"):
                 model[key] = answer[key] if model.get(key) is None else model[key]
-        self.plan["doubted"] = _plan.doubted(self.config_maps, self.release)
+        self.plan["doubted"] = _plan.doubted(self.release["models"], records)
         if self.plan["doubted"]:
             self.reasons["model_cache"].append(f"a verification by {self.plan['doubted']} found it bad")
         self.plan["proven"] = not self.reasons["model_cache"]
@@ -148,10 +149,10 @@ class _Preflight:
             self.reasons["model_cache"].append(f"model_cache_verify asks for {self.params['model_verify']}")
         writers = _facts.cache_writers(self.release["manifest"], self.release["mount"])
         self.findings += _findings.read_only_cache(live, wanted, downloads, writers)
-        if self.params["model_prune"] and uid:
-            self.look_at_superseded(uid)
+        if self.params["model_prune"] and records:
+            self.look_at_superseded(records)
 
-    def look_at_superseded(self, claim_uid: str) -> None:
+    def look_at_superseded(self, records: list[Mapping[str, str]]) -> None:
         """Old checkpoints that nothing needs. None, when what may need them can't be read."""
         unread: list[dict[str, Any]] | None = None
         users = [cm for cm in self.config_maps if _history.RECORD_LABEL in _plan.labels(cm)]
@@ -164,7 +165,7 @@ class _Preflight:
             if found is None:
                 return
             users += found
-        self.plan["superseded"] = _plan.superseded(self.config_maps, self.release, claim_uid, users)
+        self.plan["superseded"] = _plan.superseded(records, self.release, users)
         for model in self.plan["superseded"]:
             what = f"{model['id']} at {model['commit'][:12]}"
             self.reasons["model_cache"].append(f"model_cache_prune deletes {what}, which nothing names any more")

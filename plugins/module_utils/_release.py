@@ -239,7 +239,7 @@ def _frontend(dgd: Manifest, manifests: list[Manifest]) -> dict[str, Any]:
         if component.get("type") == "frontend":
             port = expanded_arguments(component, manifests).get("--http-port", "")
             service = f"{dgd['metadata']['name']}-{component['name']}".lower()
-            return {"service": service, "port": int(port) if port.isdigit() else 8000}
+            return {"service": service, "port": int(port) if port.isdecimal() else 8000}
     return {"service": "", "port": 8000}
 
 

@@ -63,7 +63,7 @@ def read_scheduler(message: str) -> tuple[str, str]:
     head = re.match(r"0/(\d+) nodes are available: (.*)", message.strip(), re.DOTALL)
     if not head:
         return mask(message), ""
-    text = re.split(r"\.? +(?:preemption:|no new claims to deallocate)", head.group(2))[0].rstrip(". ")
+    text = re.split(r"\.? +(?:preemption:|no new claims to deallocate|not found$)", head.group(2))[0].rstrip(". ")
     parts = []
     for part in re.split(r", (?=\d+ )", text):
         number = re.match(r"(\d+) (.*)", part, re.DOTALL)
@@ -137,6 +137,8 @@ PASSING_TAINTS = re.compile(
     r"(.*\{)?node\.(kubernetes\.io/(not-ready|unreachable|network-unavailable|[a-z]+-pressure)|cloudprovider)"
 )
 PASSING_CLAIMS = r"not created yet|in the process of being allocated|is being deleted|deallocation of"
+# A scheduler that missed the binding looks again after five minutes, and it checks every 30 s (Kubernetes 1.34).
+LOOKS_AGAIN = 90
 UNBOUND = (
     r"unbound immediate PersistentVolumeClaims|persistent volumes to bind|no class for claim"
     r"|failed to find storage class|non-existent (pv|persistentvolume)"
@@ -146,6 +148,11 @@ UNBOUND = (
 def tainted(pod: Object) -> bool:
     """Does the scheduler speak of taints? Since Kubernetes 1.34 it doesn't say which: only the nodes do."""
     return "taint" in str(_dgd.condition(pod, "PodScheduled").get("message") or "")
+
+
+def unbound(pod: Object) -> bool:
+    """Does the scheduler speak of claims without a volume?"""
+    return re.search(UNBOUND, str(_dgd.condition(pod, "PodScheduled").get("message") or "")) is not None
 
 
 def untolerated(pod: Object, nodes: list[Object]) -> dict[str, list[str]]:
@@ -193,6 +200,11 @@ def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, messag
         and (e.get("involvedObject") or {}).get("name") in names
         and e.get("reason") in ("ProvisioningFailed", "FailedBinding")
     ]
+    mine = [claim for claim in snapshot.claims if claim["metadata"]["name"] in names]
+    if mine and all((claim.get("status") or {}).get("phase") == "Bound" for claim in mine):
+        evidence = f"the scheduler looks again after 5 min at most: claim {mine[0]['metadata']['name']} is bound by now"
+        hint = "Nothing is wrong with the claim. If it stays so, look at the scheduler's log and at the pod's events."
+        return Finding("UNSCHEDULABLE", title, evidence, hint, "slow", key, extra=LOOKS_AGAIN)
     hint = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
     if events:
         claim, text = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}", str(events[-1].get("message"))

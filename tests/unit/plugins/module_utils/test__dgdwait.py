@@ -116,6 +116,19 @@ def test_stale_ready_is_waited_out() -> None:
     assert wait(fake)[0]["seconds"] >= 5
 
 
+def test_a_crash_of_a_run_that_began_before_the_wait_decides_nothing() -> None:
+    """The checkpoint may have come meanwhile: somebody else applies, and this command brought it."""
+    before = pod(container=crashed(now="CrashLoopBackOff", lived=(5, 9), restarts=7))
+    starts = pod(container=crashed(lived=(5, 9), restarts=7))
+    fine = Fake(
+        (0, STARTING, [FRONT, before]), (100, STARTING, [FRONT, starts]), (130, dgd(), [FRONT, pod(ready=True)])
+    )
+    assert wait(fine)[0]["seconds"] >= 130
+    again = pod(container=crashed(now="CrashLoopBackOff", lived=(30, 40), restarts=8))
+    worse = Fake((0, STARTING, [FRONT, before]), (100, STARTING, [FRONT, starts]), (110, STARTING, [FRONT, again]))
+    assert failure(worse).code == "CRASH_LOOP"
+
+
 def test_a_cause_ends_the_wait_with_its_evidence() -> None:
     fake = Fake((0, STARTING, [FRONT, pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))]))
     error = failure(fake)

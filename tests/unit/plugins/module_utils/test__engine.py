@@ -83,6 +83,7 @@ def test_settings_of_a_file(flag: str) -> None:
         ({"tensor": "4", "data": "4", "shared_data": ""}, 1, 4),
         ({"tensor": "1", "data": "16", "data_local": "8"}, 2, 8),
         ({"tensor": "$(TP)"}, 1, None),
+        ({"tensor": "²", "data_local": "²"}, 1, None),
         ({"data": "8"}, 1, 8),
         ({"tensor": "4", "data": "8", "rank": "0"}, 1, 4),
         ({"shared_data": ""}, 1, None),

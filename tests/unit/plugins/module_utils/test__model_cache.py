@@ -215,8 +215,8 @@ def test_records_are_what_the_plan_accepts() -> None:
     assert record["metadata"]["name"] == "checkpoint-minimaxai-minimax-m3-1-flash-0123456789ab"
     assert record["data"]["problems"] == "0"
     assert all(isinstance(value, str) for value in record["data"].values())
-    assert _plan.record_of(RELEASE["models"][0], _plan.proven([record], RELEASE["claim"], "uid-1"))
-    assert not _plan.proven([record], RELEASE["claim"], "uid-2")
+    assert _plan.record_of(RELEASE["models"][0], _plan.checkpoints([record], RELEASE["claim"], "uid-1"))
+    assert not _plan.checkpoints([record], RELEASE["claim"], "uid-2")
 
 
 @pytest.mark.parametrize(("proofs", "claims"), [([], {"shared-model-cache": "u"}), ([PROOF], {})])
@@ -234,7 +234,7 @@ def test_a_volume_of_the_binding_is_mounted_and_recorded_under_its_own_name() ->
     assert found["Job"]["spec"]["template"]["spec"]["volumes"][0] == {"name": "cache", **volume}
     proof = {"repository": release["models"][0]["id"], "commit": COMMIT, "problems": "0", "path": PATH}
     record = _model_cache.records(release, [proof], {})[0]
-    assert _plan.proven([record], release["claim"], release["claim"]["name"])
+    assert _plan.checkpoints([record], release["claim"], release["claim"]["name"])
 
 
 @pytest.mark.parametrize(("user", "root"), [(1000, False), (0, True)])
@@ -280,8 +280,17 @@ def test_what_was_found_bad_is_proved_as_deeply(verify: str, doubted: str, done:
 
 
 def test_a_record_in_doubt_is_no_proof() -> None:
-    (record,) = _model_cache.doubts(RELEASE, "sha256")
-    assert _plan.doubted([record], RELEASE) == "sha256"
-    assert _plan.proven([record], RELEASE["claim"], "u") == []
-    assert _plan.doubted([{**record, "data": {**record["data"], "commit": "f" * 40}}], RELEASE) == ""
-    assert _plan.doubted(_model_cache.doubts(RELEASE, "headers"), RELEASE) == "sizes"
+    models, claim = RELEASE["models"], RELEASE["claim"]
+
+    def doubt(level: str, **changes: str) -> list[Any]:
+        (record,) = _model_cache.doubts(RELEASE, level, {claim["name"]: "u"}, "2026-11-30T10:00:00Z")
+        return _plan.checkpoints([{**record, "data": {**record["data"], **changes}}], claim, "u")
+
+    (held,) = doubt("sha256")
+    assert _plan.bad(held)
+    assert _plan.doubted(models, [held]) == "sha256"
+    assert _plan.doubted(models, doubt("headers")) == "sizes"
+    assert _plan.doubted(models, doubt("sha256", commit="f" * 40)) == ""
+    assert _plan.doubted(models, doubt("sha256", claim_uid="of a claim that was deleted")) == ""
+    # a repository without a pin stays at the commit in doubt: only model_update takes another one
+    assert _plan.record_of({**models[0], "commit": ""}, [held])["commit"] == models[0]["commit"]  # type: ignore[index]

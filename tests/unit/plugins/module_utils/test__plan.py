@@ -231,18 +231,19 @@ UNPINNED = {**MODEL, "path": "/mnt/tiny/aaaaaaaaaaaa"}
     ],
 )
 def test_checkpoint_records(record: dict[str, Any], model: dict[str, Any], uid: str | None, found: bool) -> None:
-    proven = _plan.proven([record, {"metadata": {"name": "x"}}], CLAIM, uid)
-    assert (_plan.record_of(model, proven) is not None) is found
+    records = _plan.checkpoints([record, {"metadata": {"name": "x"}}], CLAIM, uid)
+    held = _plan.record_of(model, records)
+    assert (held is not None and not _plan.bad(held)) is found
 
 
 def test_an_unpinned_repository_is_held_at_the_newest_proven_commit() -> None:
     older = checkpoint(commit="b" * 40, verified_at="2026-11-29T15:00:00Z")
-    record = _plan.record_of(UNPINNED, _plan.proven([older, checkpoint()], CLAIM, "u1"))
+    record = _plan.record_of(UNPINNED, _plan.checkpoints([older, checkpoint()], CLAIM, "u1"))
     assert record is not None and record["commit"] == "a" * 40
 
 
 def test_a_folder_is_recognised_before_its_commit_is_known() -> None:
-    assert _plan.record_of(MODEL, _plan.proven([checkpoint()], CLAIM, "u1"))
+    assert _plan.record_of(MODEL, _plan.checkpoints([checkpoint()], CLAIM, "u1"))
 
 
 def secret(token: str, labels: dict[str, str]) -> dict[str, Any]:
@@ -315,5 +316,5 @@ def proof(commit: str, layout: str = "folder", **data: str) -> dict[str, Any]:
 )
 def test_checkpoints_that_nothing_needs(record: Any, users: list[Any], pruned: bool) -> None:
     release = {"claim": {"name": "cache"}, "models": [{"id": "a/b", "commit": NEW}]}
-    found = _plan.superseded([record], release, "u", users)
+    found = _plan.superseded(_plan.checkpoints([record], CLAIM, "u"), release, users)
     assert [f["commit"] for f in found] == ([OLD] if pruned else [])

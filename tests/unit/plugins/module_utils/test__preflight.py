@@ -100,6 +100,15 @@ def test_model_update_asks_although_one_is_proven(look: Any, hub: Hub) -> None:
     assert "model_cache" in result["plan"]["steps"]
 
 
+def test_a_checkpoint_in_doubt_keeps_its_commit(look: Any, hub: Hub) -> None:
+    bad = {**RECORD, "data": {**RECORD["data"], "problems": "1", "verify": "sha256"}}
+    cluster = FakeCluster(*[bad if o is RECORD else o for o in CACHED], live(release()), worker_pod())
+    result = look(cluster, release(commit=""))
+    assert result["release"]["models"][0]["commit"] == COMMIT
+    assert (result["plan"]["doubted"], result["plan"]["proven"]) == ("sha256", False)
+    assert result["plan"]["steps"] == ["model_cache"]
+
+
 def test_all_hosts_of_a_run_ask_once(look: Any, hub: Hub, tmp_path: Path) -> None:
     for _host in range(3):
         look(FakeCluster(*BARE), release(commit=""), Run(cache_dir=str(tmp_path)))

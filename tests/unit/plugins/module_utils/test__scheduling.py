@@ -8,7 +8,7 @@ import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Snapshot
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import read_scheduler, untolerated
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import read_scheduler, unbound, untolerated
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
     NO_GPU,
     TAINT,
@@ -45,6 +45,11 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
         ("0/1 nodes are available: 1 node(s) were unschedulable.", "1 nodes: 1 are cordoned", "Uncordon"),
         ("0/2 nodes are available: 2 something new.", "2 nodes: 2 something new", ""),
         ("no nodes", "no nodes", ""),
+        (
+            "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims. not found",
+            "1 nodes: pod has unbound immediate PersistentVolumeClaims",
+            "",
+        ),
     ],
 )
 def test_scheduler_messages(message: str, text: str, hint: str) -> None:
@@ -75,6 +80,18 @@ def test_the_events_of_a_claim_tell_why_it_waits(snapshot: Snapshot, code: str) 
     found = pod_causes(snapshot.view.pods[1], snapshot)
     assert [(f.code, f.budget) for f in found] == [(code, "scheduling")]
     assert found[0].object == "PersistentVolumeClaim/cache" and found[0].evidence
+
+
+def test_a_claim_that_is_bound_by_now_is_not_said_to_lack_a_volume() -> None:
+    """The scheduler may miss the binding, and looks again only after five minutes and a half."""
+    snapshot = claim_event("waiting", "WaitForFirstConsumer")
+    waits = snapshot.view.pods[1]
+    for phase, code, extra in (("Pending", "CLAIM_PENDING", 0), ("Bound", "UNSCHEDULABLE", 90)):
+        claims = [{"metadata": {"name": "cache"}, "status": {"phase": phase}}]
+        (found,) = pod_causes(waits, snapshot._replace(claims=claims))
+        assert (found.code, found.budget, found.extra) == (code, "slow", extra)
+    assert "is bound by now" in found.evidence
+    assert unbound(waits) and not unbound(pod(scheduled=TAINT))
 
 
 @pytest.mark.parametrize(
