@@ -21,6 +21,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._errors import Dyn
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     Manifest,
     cache_source,
+    cache_user,
     main_container,
     references,
     workers_of,
@@ -120,7 +121,7 @@ def objects(
 ) -> list[Manifest]:
     """ConfigMaps and Job of one run.
 
-    :param options: image, env, resources, tolerations, node_selector, pull_secrets, security_context, beside_frontend,
+    :param options: image, env, resources, tolerations, node_selector, pull_secrets, run_as, beside_frontend,
         deadline, trust_remote_code.
     :param trace_parts: texts of `parts_of`, empty where the volume holds the trace.
     :param run: name of the run; another run's Job is replaced.
@@ -191,11 +192,7 @@ def _job(
         "command": ["python3", "-u", f"{SCRIPTS}/sweep.py", f"{SCRIPTS}/plan.json"],
         "env": [{"name": name, "value": value} for name, value in sorted(env.items())],
         "resources": options.get("resources") or {},
-        "securityContext": {
-            "allowPrivilegeEscalation": False,
-            "capabilities": {"drop": ["ALL"]},
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
             *mounts,
             {"name": "cache", "mountPath": release["mount"]},
@@ -212,7 +209,7 @@ def _job(
         "imagePullSecrets": references(options.get("pull_secrets") or []),
         "tolerations": options.get("tolerations"),
         "nodeSelector": options.get("node_selector"),
-        "securityContext": options.get("security_context"),
+        "securityContext": cache_user(int(options["run_as"])),
         "affinity": _beside(release) if options.get("beside_frontend") else None,
     }
     pod |= {key: value for key, value in extra.items() if value}

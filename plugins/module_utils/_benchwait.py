@@ -28,7 +28,7 @@ EXITS = {
     5: ("DEADLINE_EXCEEDED", "the sweep took longer than its deadline"),
 }
 HINTS = {
-    "BENCHMARK_INPUT": "Look at benchmark_load.trace, and at rights on the model cache (benchmark_security_context).",
+    "BENCHMARK_INPUT": "Look at benchmark_load.trace, and at rights on the model cache (benchmark_run_as).",
     "REQUESTS_FAILED": "The log of frontend and workers says why; what was measured before is kept.",
     "AIPERF_FAILED": "aiperf.log in the run's folder says more.",
     "OOM_KILLED": "Raise the memory limit in benchmark_resources.",

@@ -123,6 +123,14 @@ def graph(manifests: list[Manifest]) -> Manifest:
     return next(m for m in manifests if m["kind"] == "DynamoGraphDeployment")
 
 
+def cache_user(user: int) -> dict[str, Any]:
+    """The securityContext of a pod that writes the model cache: what Pod Security "restricted" asks for, unless the
+    volume needs root. As the operator's workers (facts/dynamo.md 4), the pod gets its own group on volumes whose driver
+    can do that."""
+    group = {"runAsGroup": user, "fsGroup": user, "fsGroupChangePolicy": "OnRootMismatch"}
+    return {"runAsNonRoot": user != 0, "runAsUser": user, **group, "seccompProfile": {"type": "RuntimeDefault"}}
+
+
 def cache_source(claim: Mapping[str, Any]) -> dict[str, Any]:
     """What a pod mounts as the model cache: the release's claim, or the volume of the binding in its place."""
     return dict(claim.get("volume") or {"persistentVolumeClaim": {"claimName": claim["name"]}})

@@ -20,6 +20,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
     HEX40,
     Manifest,
     cache_source,
+    cache_user,
     content_hash,
     references,
 )
@@ -165,13 +166,6 @@ def _env(release: Mapping[str, Any], options: Mapping[str, Any]) -> list[dict[st
     return [token, *({"name": name, "value": str(value)} for name, value in sorted(plain.items()))]
 
 
-def _security(user: int) -> dict[str, Any]:
-    """Of the pod: what Pod Security "restricted" asks for, unless the volume needs root. As the operator's workers
-    (facts/dynamo.md 4), the pod gets its own group on volumes whose driver can do that."""
-    group = {"runAsGroup": user, "fsGroup": user, "fsGroupChangePolicy": "OnRootMismatch"}
-    return {"runAsNonRoot": user != 0, "runAsUser": user, **group, "seccompProfile": {"type": "RuntimeDefault"}}
-
-
 def _verify(options: Mapping[str, Any]) -> str:
     """`recorded` trusts what is proved; what isn't, is proved by sizes, and as deeply as something bad was found."""
     asked = "sizes" if options["verify"] == "recorded" else options["verify"]
@@ -220,7 +214,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
     pod: dict[str, Any] = {
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
-        "securityContext": _security(int(options.get("run_as", 1000))),
+        "securityContext": cache_user(int(options.get("run_as", 1000))),
         "containers": [container],
         "volumes": [
             {"name": "cache", **cache_source(release["claim"])},

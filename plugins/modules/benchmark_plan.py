@@ -40,7 +40,7 @@ options:
     required: true
   job:
     description:
-      - C(image), C(env), C(resources), C(tolerations), C(node_selector), C(pull_secrets), C(security_context),
+      - C(image), C(env), C(resources), C(tolerations), C(node_selector), C(pull_secrets), C(run_as),
         C(beside_frontend) and C(deadline) of the Job.
     type: dict
     required: true

@@ -84,22 +84,24 @@ GROUPS["before"] = {
     "nodes": Fault(bound(scheduling={"node_selector": {"no-such": "label"}}), ("CAPACITY",), r"no node|0 of|no-such"),
     "gpus": Fault(bound(replicas={"Worker": 40}), ("CAPACITY",), r"nvidia\.com/gpu|GPU"),
     "class": Fault({**bound(), "dynamo_storage_class": "no-such-class"}, ("STORAGE_CLASS_ABSENT",), "no-such-class"),
-    "webhook": Fault(bound(annotations=REFUSED_NAME), ("DGD_REFUSED",), r'must be "mp" or "ray"'),
+    "webhook": Fault(bound(annotations=REFUSED_NAME), ("DGD_REFUSED",), r'must be \\?"mp'),  # \\" in the output
     "schema": Fault(
         bound(patches=[{"component": "Worker", "merge": {"wibble": 1}}]), ("DGD_REFUSED",), "field not declared|wibble"
     ),
     "policy": Fault(bound(), ("POD_SECURITY",), "violates PodSecurity"),
     "quota": Fault(bound(), ("QUOTA_EXCEEDED",), "exceeded quota"),
 }
-GROUPS["pods"] = {
-    # the image
+GROUPS["images"] = {
     "image": Fault(
         bound(image={"Worker": "registry.invalid/sglang:1.3.0"}), ("IMAGE_PULL",), r"registry\.invalid/sglang:1\.3\.0"
     ),
     "absent": Fault(pulled("absent"), ("IMAGE_NOT_FOUND",), "localhost:5000/absent"),
     "refuses": Fault(pulled("refuses"), ("IMAGE_UNAUTHORIZED",), "localhost:5000/refuses"),
     "foreign": Fault(pulled("foreign"), ("IMAGE_ARCHITECTURE",), "no match for platform"),
-    # the pod
+    # what a wait has to bear
+    "slow": Fault({**SLOW, "deploy_timeout": 240}, (WELL,), "2 \\+ 2 = 4", kill_starting),
+}
+GROUPS["pods"] = {
     "config": Fault(bound(env={"Worker": {"WORD": MISSING}}), ("CONFIG_MISSING",), "no-such-config"),
     "key": Fault(bound(env={"Worker": {"WORD": WRONG_KEY}}), ("CONFIG_MISSING",), "no-such-key"),
     "crash": Fault(
@@ -108,7 +110,6 @@ GROUPS["pods"] = {
     "oom": Fault(bound(TINY), ("OOM_KILLED",), "lack of memory"),
     "admission": Fault(bound(), ("ADMISSION_REFUSED",), "no workers here"),
     # what a wait has to bear
-    "slow": Fault({**SLOW, "deploy_timeout": 240}, (WELL,), "2 \\+ 2 = 4", kill_starting),
     "failed": Fault(manners(failed="2"), (WELL,), "2 \\+ 2 = 4"),
 }
 GROUPS["answers"] = {

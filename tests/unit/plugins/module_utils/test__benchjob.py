@@ -17,7 +17,7 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils.test__c
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 FOLDER, HUB = "minimax-m3.1/sglang/agg-gb300", "minimax-m3/vllm/disagg-gb200-agentic"
 SHA = "a" * 64
-JOB: dict[str, Any] = {"image": "example.com/aiperf:1", "deadline": 600, "beside_frontend": True}
+JOB: dict[str, Any] = {"image": "example.com/aiperf:1", "deadline": 600, "beside_frontend": True, "run_as": 1000}
 
 
 def release(target: str = FOLDER, **options: Any) -> dict[str, Any]:
@@ -70,12 +70,14 @@ def test_options_of_the_pod() -> None:
             tolerations=[{"key": "a"}],
             node_selector={"b": "c"},
             pull_secrets=["d"],
-            security_context={"runAsUser": 0},
+            run_as=0,
         )
     )
     assert "affinity" not in found
     assert (found["tolerations"], found["nodeSelector"]) == ([{"key": "a"}], {"b": "c"})
-    assert (found["imagePullSecrets"], found["securityContext"]) == ([{"name": "d"}], {"runAsUser": 0})
+    assert found["imagePullSecrets"] == [{"name": "d"}]
+    security = found["securityContext"]
+    assert (security["runAsUser"], security["fsGroup"], security["runAsNonRoot"]) == (0, 0, False)
 
 
 @pytest.mark.parametrize(
