@@ -11,7 +11,7 @@ comma := ,
 empty :=
 space := $(empty) $(empty)
 
-.PHONY: help setup python kustomize lab lab-absent demo lint unit docs site sanity galaxy scenarios bench test test-all
+.PHONY: help setup python kustomize lab lab-absent demo lint unit coverage docs site sanity galaxy scenarios bench test test-all
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
@@ -39,8 +39,11 @@ demo: lab ## rehearses the deployment of one target on kind and ends with the mo
 lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog checks
 	@tools/lint.sh
 
-unit: kustomize ## unit tests with branch coverage of module_utils
+unit: kustomize ## unit tests
 	@tools/unit.sh
+
+coverage: kustomize ## unit tests with branch coverage of module_utils, which takes longer
+	@tools/unit.sh --cov --cov-report=term
 
 docs: python ## writes the parts of docs/ that follow from catalog, argument_specs and requirements
 	@.venv/bin/python tools/docs.py
@@ -62,7 +65,7 @@ bench: kustomize ## measurements, printed and not judged: binding and header che
 	@python tools/bench_binding.py
 	@PYTHONPATH=collections python tools/bench_checkpoint.py
 
-test: lint unit sanity galaxy site scenarios ## everything that must hold before a change lands
+test: lint coverage sanity galaxy site scenarios ## everything that must hold before a change lands
 
 test-all: test ## and what is long: faults on the lab, every supported ansible-core
 	@tools/scenarios.sh long

@@ -67,7 +67,7 @@ run() { # SERIES PYTHON_VERSION
     cd "$work/ansible_collections/inferops/dynamo"
     export HOME=$home PATH=$cache/core-$1/bin:$PATH
     step "ansible-test sanity, ansible-core $1, Python $2" ansible-test sanity --python "$2" --color no
-    step "ansible-test units, ansible-core $1, Python $2" ansible-test units --python "$2" --num-workers 1 --color no
+    step "ansible-test units, ansible-core $1, Python $2" ansible-test units --python "$2" --color no
   ) || rc=$?
   rm -rf "$work"
   return "$rc"

@@ -204,6 +204,12 @@ class Smoke:
             began = self.clock.now()
             limit = self.request_timeout if self.answered else left
             outcome = self._ask(method, path, body, max(1.0, limit), judge)
+            if (
+                outcome.code == "MODEL_NO_ANSWER"
+                and attempts > 1
+                and limit < min(self.request_timeout, self.timeout) / 2
+            ):
+                return None  # the time was nearly used up: what the tries before said is the cause
             row = row + 1 if outcome.code == last.code else 1
             last = outcome
             if outcome.state == "pass":

@@ -245,7 +245,9 @@ def seconds_to_the_end(cluster: Lab, namespace: str, run: Play, row: dict[str, A
         events = cluster.core.list_namespaced_event(namespace).items
     except Exception:  # no namespace, or no record in it
         return None
-    starts = [first_seen(event) for event in events if event.type == "Warning" and event.reason in WARNINGS]
+    # of the deployment: the download's pod waits for its claim, too
+    mine = [e for e in events if e.involved_object.name.startswith(NAME) and e.reason in WARNINGS]
+    starts = [first_seen(event) for event in mine if event.type == "Warning"]
     said = [at for at, line in run.lines if f"[{namespace}]" in line and re.search(words, line)]
     return (min(said) - min(starts)).total_seconds() if starts and said else None
 

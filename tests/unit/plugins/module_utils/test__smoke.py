@@ -106,6 +106,8 @@ def test_successes_must_come_in_a_row() -> None:
         (Endpoint(answer(400)), "REQUEST_REFUSED", "HTTP 400", 0),
         (Endpoint(answer(500)), "MODEL_ERROR", "HTTP 500", 4),
         (Endpoint(TransportError("timeout", "x")), "MODEL_NO_ANSWER", "no complete answer within 20 s", 0),
+        (Endpoint(answer(404), TransportError("timeout", "x")), "MODEL_NO_ANSWER", "within 18 s", 2),
+        (Endpoint(*[answer(404)] * 8, TransportError("timeout", "x")), "MODEL_NO_WORKER", "still after 20 s", 20),
         (Endpoint(TransportError("refused", "refused")), "PATH_UNREACHABLE", "refused", 20),
         (Endpoint(DynamoError("may not", "PATH_UNREACHABLE", status=403)), "PATH_UNREACHABLE", "may not", 0),
         (Endpoint(DynamoError("no Service", "PATH_UNREACHABLE", status=404)), "PATH_UNREACHABLE", "no Service", 8),
