@@ -22,7 +22,7 @@ def test_a_slow_start_ends_ready(cluster: Lab, tmp_path: Path) -> None:
     cluster.remove([HOST])
     meddler = Meddler(kill_starting(HOST))
     try:
-        where = inventory(tmp_path / "fleet", {HOST: {"dynamo_binding": slow}})
+        where = inventory(tmp_path / "fleet", {HOST: {"dynamo_binding": slow, "dynamo_ready_timeout": 3600}})
         run = play("deploy.yml", where, "--extra-vars=target=sglang-gb300")
         assert meddler.stop() == 1, "the worker was not killed while it loaded"
         assert run.rc == 0 and "2 + 2 = 4" in run.output
