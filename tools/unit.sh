@@ -5,4 +5,4 @@ set -euo pipefail
 cd "$root"
 PATH=$root/.venv/bin:$bin:$PATH
 export PYTHONPATH=collections
-exec python -m pytest -q -n auto --dist loadscope "$@" tests/unit
+exec python -m pytest -q -n auto --dist loadgroup "$@" tests/unit

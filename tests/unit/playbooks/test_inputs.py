@@ -19,10 +19,13 @@ import pytest
 
 from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import run_playbook
 
-pytestmark = pytest.mark.skipif(
-    "ansible_forked" in sys.modules,
-    reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        "ansible_forked" in sys.modules,
+        reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
+    ),
+    pytest.mark.xdist_group(__name__),  # one run of ansible-playbook is for all
+]
 
 TOKEN = "hf_" + "t0ken" * 4
 # host: variables, and the beginning of the message; None where nothing is wrong

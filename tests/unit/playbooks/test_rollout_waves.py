@@ -20,7 +20,10 @@ import yaml
 
 from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import COLLECTIONS, run_playbook
 
-pytestmark = pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make unit: see test_inputs")
+pytestmark = [
+    pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make unit: see test_inputs"),
+    pytest.mark.xdist_group(__name__),
+]
 ROOT = COLLECTIONS / "ansible_collections/inferops/dynamo"
 STAND_IN = """
 import time

@@ -25,10 +25,13 @@ from ansible.parsing.vault import VaultLib, VaultSecret
 from ansible_collections.inferops.dynamo.plugins.module_utils import _run
 from ansible_collections.inferops.dynamo.tests.unit.plugins.fake_api import FakeApi, kubeconfig, serve, status
 
-pytestmark = pytest.mark.skipif(
-    "ansible_forked" in sys.modules,
-    reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
-)
+pytestmark = [
+    pytest.mark.skipif(
+        "ansible_forked" in sys.modules,
+        reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
+    ),
+    pytest.mark.xdist_group(__name__),  # one run of ansible-playbook is for all
+]
 
 COLLECTIONS = Path(_run.__file__).parents[5]
 MARK = "hf_MARKED/t0ken+value"
