@@ -81,6 +81,7 @@ class Cluster:
             auth["kubeconfig"] = os.environ["KUBECONFIG"]
         spec = core_client._create_auth_spec(None, **auth)
         context = _kubeconfig.context_of(spec, kubernetes.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION)
+        kubernetes.client.Configuration.set_default(None)  # else settings of the cluster before stay below ours
         try:
             configuration = core_client._create_configuration(spec)
             headers = core_client._create_headers(None, **auth)

@@ -78,6 +78,15 @@ def test_connect_takes_host_and_key(api: FakeApi) -> None:
     assert api.headers[-1]["authorization"] == "Bearer key-123456"
 
 
+@pytest.mark.parametrize("token", ["", "tok-123456"])
+def test_nothing_is_left_of_the_cluster_before(api: FakeApi, token: str) -> None:
+    """The client keeps what it loaded as its default, with a hook that loads it again."""
+    with serve(FakeApi()) as before:
+        Cluster.connect({"kubeconfig": kubeconfig(before.url, token)})
+    Cluster.connect({"host": api.url, "api_key": "key-123456"})
+    assert api.headers[-1]["authorization"] == "Bearer key-123456"
+
+
 def test_wrong_kubeconfig_path(tmp_path: Path) -> None:
     error = fails("NO_CLUSTER", Cluster.connect, {"kubeconfig": str(tmp_path / "nothing")})
     assert str(tmp_path / "nothing") in str(error)
