@@ -18,8 +18,8 @@ class Snapshot(NamedTuple):
     """One observation.
 
     events, deployments, replicasets: of the namespace. logs: last lines by "<pod>/<container>". nodes, claims: only
-    while the scheduler speaks of taints, of claims without a volume. known: the runs of containers that the wait found
-    when it began, as runs() has them.
+    while the scheduler speaks of taints, of claims without a volume. known: what the wait found when it began, as
+    `_podcauses.runs` has it.
     """
 
     view: View
@@ -29,7 +29,7 @@ class Snapshot(NamedTuple):
     logs: Mapping[str, str] = {}
     nodes: list[Object] = []
     claims: list[Object] = []
-    known: Mapping[str, str] = {}
+    known: Mapping[str, tuple[str, int]] = {}
 
 
 class Finding(NamedTuple):
@@ -76,13 +76,23 @@ def event_time(event: Object) -> str:
     )
 
 
+_VALUE = r"['\"\[(]*[^\s'\",;\])]{6,}"
+_WORDS = r"(?!(?-i:[a-z]+) (?-i:[a-z]))"  # `token: unexpected status` is a sentence
 SECRETS = (
-    (re.compile(r"\bhf_[A-Za-z0-9]{8,}"), "********"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1********@"),
+    (re.compile(r"\b(?:hf_|sk-|nvapi-|gh[opsu]_|glpat-)[\w-]{8,}"), "********"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), r"\1 ********"),
+    (re.compile(r"(?i)(x-amz-(?:signature|credential|security-token)=)[^&\s]+"), r"\1********"),
+    (re.compile(r"(?i)(\"auth\"\s*:\s*\")[^\"]+"), r"\1********"),
     (
-        re.compile(r"(?i)\b([\w-]*(?:token|password|secret|api[_-]?key))(['\"]?\s*[=:]\s*)(?!\*)['\"]?[^\s'\",;]{6,}"),
+        re.compile(
+            r"(?i)\b([\w-]*(?:token|password|passwd|secret|(?:api|access|secret)[_-]?key))(['\"]?\s*[=:]\s*)(?!\*)"
+            + _WORDS
+            + _VALUE
+        ),
         r"\1\2********",
     ),
+    (re.compile(r"(?i)(--[\w-]*(?:token|password|api-key))(\s+)(?![-*])" + _WORDS + _VALUE), r"\1\2********"),
 )
 
 
@@ -123,7 +133,7 @@ LOG_CLASSES = (
     ),
     _log(
         "NCCL",
-        r"NCCL (error|WARN|failure)|nccl(System|Internal|UnhandledCuda|Remote)Error",
+        r"NCCL (error|failure)|nccl(System|Internal|UnhandledCuda|Remote)Error",
         "The GPUs can't talk to each other: look at /dev/shm (sharedMemorySize), the binding's networking, the fabric.",
         False,
     ),
@@ -167,10 +177,14 @@ LOG_CLASSES = (
 
 
 def classify_log(text: str) -> tuple[LogClass | None, str]:
-    """The class of an engine's error and the lines that show it: the last match, else the last three lines."""
+    """The class of an engine's error and the lines that show it: the last match, else the last three lines.
+
+    Engines warn of much that they do without: what is logged as a warning has no class.
+    """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
+    errors = [line for line in lines if not re.search(r"\b(WARN|WARNING|INFO|DEBUG)\b", line)]
     for log_class in LOG_CLASSES:
-        matching = [line for line in lines if log_class.pattern.search(line)]
+        matching = [line for line in errors if log_class.pattern.search(line)]
         if matching:
             return log_class, mask(matching[-1])
     return None, mask(" | ".join(lines[-3:]))

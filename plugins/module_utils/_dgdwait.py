@@ -13,7 +13,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Fin
 from ansible_collections.inferops.dynamo.plugins.module_utils._changes import Changes
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
-from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, paragraph
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import runs
 from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted, unbound
@@ -23,14 +23,10 @@ if TYPE_CHECKING:
 
 DGD = ("nvidia.com/v1beta1", "DynamoGraphDeployment")
 DCD = ("nvidia.com/v1beta1", "DynamoComponentDeployment")
-# An API server that restarts or limits requests says nothing about the deployment.
-UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
 NOT_APPLIED = "NOT_APPLIED"
 # Seconds between two looks when nothing tells of changes.
 POLL = 3.0
-LOG_LINES = 40
-# A token may be renewed while a wait of an hour goes on; credentials that are refused so often in a row are wrong.
-RENEWALS = 3
+LOG_LINES = 200  # an engine's cause stands before the traceback of the process that started it
 
 
 class Wait:
@@ -49,12 +45,12 @@ class Wait:
         reconnect: Callable[[], Cluster] | None = None,
         changes: Changes | None = None,
     ) -> None:
-        self.reconnect, self.refused, self.changes = reconnect, 0, changes
+        self.passing, self.changes = Passing(reconnect), changes
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
-        self.known: dict[str, str] | None = None  # the runs of containers at the first look
+        self.known: dict[str, tuple[str, int]] | None = None  # pods and runs of containers at the first look
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
         """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds.
@@ -68,19 +64,20 @@ class Wait:
                 self.changes.close()
 
     def _run(self, timeout: float, interval: float) -> dict[str, Any]:
-        began = self.clock.now()
+        began = looked = self.clock.now()
         trouble: DynamoError | None = None
         snapshot, verdict = None, Verdict("STARTING")
         findings: list[Finding] = []
         while True:
             try:
-                if self.refused and self.reconnect:
-                    self.cluster = self.reconnect()
+                self.cluster = self.passing.renewed(self.cluster)
                 snapshot = self.observe()
-                trouble, self.refused = None, 0
+                if trouble:
+                    self.patience.away(self.clock.now() - looked)
+                trouble, looked, self.passing.refused = None, self.clock.now(), 0
                 verdict, findings = assess(snapshot, self.patience, self.clock.now())
             except DynamoError as error:
-                if not self._passing(error):
+                if error.code != NOT_APPLIED and not self.passing(error):
                     raise
                 snapshot, trouble = None, error
             passed = self.clock.now() - began
@@ -98,13 +95,6 @@ class Wait:
             due = max(0.1, self.patience.due(self.clock.now(), findings))
             soon = POLL if trouble or self.changes.blind else due
             self.changes.wait(min(interval, soon, timeout - passed))
-
-    def _passing(self, error: DynamoError) -> bool:
-        """Does the error say nothing about the deployment, and may it go? Reads that end with 5xx, and stale tokens."""
-        if error.code == "UNAUTHORIZED" and self.reconnect:
-            self.refused += 1
-            return self.refused <= RENEWALS
-        return error.code in (*UNREACHABLE, NOT_APPLIED) or int(error.result.get("status") or 0) >= 500
 
     def observe(self) -> Snapshot:
         """Everything that a verdict needs. Events, owners and logs are read only while something is missing."""
@@ -166,7 +156,7 @@ class Wait:
                             self.namespace, pod["metadata"]["name"], name, tail=LOG_LINES, previous=previous
                         )
                     except DynamoError as error:
-                        if self._passing(error):
+                        if self.passing(error):
                             raise
                         self.optional["log"] = error.code != "FORBIDDEN"
         return logs

@@ -69,6 +69,10 @@ class Patience:
         self._since = {f.key: self._since.get(f.key, now) for f in findings}
         return next((f for f in findings if self._final(f, now - self._since[f.key])), None)
 
+    def away(self, seconds: float) -> None:
+        """So long nobody could look, nor could anybody act: that time is not counted."""
+        self._since = {key: since + seconds for key, since in self._since.items()}
+
     def lasting(self, now: float, findings: list[Finding]) -> list[Finding]:
         """Those worth a line of progress: what needs someone to act at once, the rest after LASTING seconds."""
         urgent = ("now", "config", "restarts")
@@ -215,7 +219,11 @@ def _refusal(owner: Object) -> tuple[str, str]:
 def _ended(snapshot: Snapshot) -> list[Finding]:
     """Pods that the kubelet refused or evicted, many times over: the Deployment makes new ones each time."""
     ended: dict[tuple[str, str], list[Object]] = {}
+    # Such pods stay for long: those of before, and of the generation before, say nothing about this one.
+    before = {str(p["metadata"].get("uid")) for p in _dgd.old_workers(snapshot.view)} | snapshot.known.keys()
     for pod in snapshot.view.pods:
+        if str(pod["metadata"].get("uid")) in before:
+            continue
         reason = (pod.get("status") or {}).get("reason")
         if (pod.get("status") or {}).get("phase") == "Failed" and reason and not _dgd.leaving(pod):
             ended.setdefault((label(pod, _dgd.COMPONENT), reason), []).append(pod)

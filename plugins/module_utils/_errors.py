@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 
 def paragraph(code: str) -> str:
@@ -32,3 +33,30 @@ class DynamoError(Exception):
     def as_result(self) -> dict[str, Any]:
         """The keys of a failed task: msg (with the hint), code, hint and the evidence."""
         return {**self.result, "msg": str(self), "code": self.code, "hint": self.hint}
+
+
+# An API server that restarts or limits requests says nothing about what is waited for.
+UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
+# A token may be renewed while a wait of hours goes on; credentials that are refused so often in a row are wrong.
+RENEWALS = 3
+T = TypeVar("T")
+
+
+class Passing:
+    """Tells errors of reads that go by themselves: no answer, HTTP 5xx, and a token that is renewed meanwhile.
+
+    reconnect: reads the credentials anew; without it a refused token is final.
+    """
+
+    def __init__(self, reconnect: Callable[[], Any] | None) -> None:
+        self.reconnect, self.refused = reconnect, 0
+
+    def __call__(self, error: DynamoError) -> bool:
+        if error.code == "UNAUTHORIZED" and self.reconnect:
+            self.refused += 1
+            return self.refused <= RENEWALS
+        return error.code in UNREACHABLE or int(error.result.get("status") or 0) >= 500
+
+    def renewed(self, cluster: T) -> T:
+        """The same connection, or a new one after a refusal."""
+        return self.reconnect() if self.refused and self.reconnect else cluster

@@ -14,7 +14,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot, event_time, mask
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, View
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, read_refusal
-from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
 from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted, unbound
@@ -22,8 +22,6 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
 
-# An API server that restarts or limits requests says nothing about the Job.
-UNREACHABLE = ("NO_CLUSTER", "API_ERROR")
 LOG_LINES = 40  # read from the pod; a failure shows the last ten
 SILENT = ("record ", "artifact ")  # lines of the log that are for programs
 EVERY = 15.0  # seconds between two lines while only numbers change
@@ -218,7 +216,9 @@ class Wait:
         budgets: Mapping[str, float] | None = None,
         clock: Clock = Clock(),
         say: Callable[[str], None] = lambda _: None,
+        reconnect: Callable[[], Cluster] | None = None,
     ) -> None:
+        self.passing = Passing(reconnect)
         self.cluster, self.namespace, self.name, self.clock = cluster, namespace, name, clock
         self.label, self.patience, self._say = label or f"Job {name}", Patience(budgets), say
         self.rate = Rate()
@@ -229,13 +229,17 @@ class Wait:
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
         """verdict, records, claims, seconds. DynamoError with the cause as code; TIMED_OUT after `timeout` seconds."""
-        began = self.clock.now()
+        began = looked = self.clock.now()
         seen, trouble, found = None, "", []
         while True:
             try:
-                seen, trouble = self.observe(), ""
+                self.cluster = self.passing.renewed(self.cluster)
+                seen = self.observe()
+                if trouble:
+                    self.patience.away(self.clock.now() - looked)
+                trouble, looked, self.passing.refused = "", self.clock.now(), 0
             except DynamoError as error:
-                if error.code not in UNREACHABLE:
+                if not self.passing(error):
                     raise
                 trouble = f"no answer from the cluster: {error.message}"
             passed = self.clock.now() - began

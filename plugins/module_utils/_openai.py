@@ -16,6 +16,7 @@ import json
 import re
 import struct
 import zlib
+from collections.abc import Iterator
 from typing import Any, Callable, NamedTuple
 from urllib.parse import quote
 
@@ -130,11 +131,20 @@ def ready_reason(response: Response) -> str:
     return "; ".join(filter(None, [reason, "missing worker types: " + ", ".join(missing) if missing else ""]))
 
 
+def _object(response: Response) -> bool:
+    try:
+        return isinstance(response.json(), dict)
+    except ValueError:
+        return False
+
+
 def _refused(response: Response) -> Outcome:
     text = error_text(response)
     status = response.status
     if status == 404 and not response.body.strip():
         return Outcome("retry", "MODEL_NO_WORKER", f"{text}: the frontend knows no live worker")
+    if status == 404 and not _object(response):
+        return Outcome("retry", "PATH_UNREACHABLE", f"{text}: no answer of a Dynamo frontend")
     if status == 404 and "not found" in text.lower() and "route" not in text.lower():
         return Outcome("retry", "MODEL_NOT_LISTED", text)
     if status == 429:
@@ -162,6 +172,27 @@ def judge_ready(response: Response) -> Outcome:
     return Outcome("retry", "MODEL_NOT_READY", f"HTTP {response.status}: {ready_reason(response) or response.text()}")
 
 
+def reasoning_of(message: dict[str, Any]) -> str:
+    """The reasoning, under either name that a frontend may give it (--reasoning-field-name)."""
+    return str(message.get("reasoning_content") or message.get("reasoning") or "")
+
+
+def _events(body: bytes) -> Iterator[tuple[str, str, int]]:
+    """(name, data, bytes up to its end) of the server-sent events that have data."""
+    kind, lines, received = "", [], 0
+    for raw in (*body.splitlines(keepends=True), b"\n"):
+        received += len(raw)
+        line = raw.decode("utf-8", "replace").rstrip("\r\n")
+        if line.startswith("event:"):
+            kind = line[6:].strip()
+        elif line.startswith("data:"):
+            lines.append(line[5:].strip())
+        elif not line:
+            if any(lines):
+                yield kind, "\n".join(lines), min(received, len(body))
+            kind, lines = "", []
+
+
 def read_stream(response: Response) -> dict[str, Any]:
     """A streamed chat as one message: content, reasoning, finish_reason, usage, error (text), broken (text), done.
 
@@ -169,22 +200,21 @@ def read_stream(response: Response) -> dict[str, Any]:
     """
     out: dict[str, Any] = {"content": "", "reasoning": "", "finish_reason": None, "usage": None, "first_token": None}
     out.update(error="", broken="", done=False, ids=set())
-    received = 0
-    for raw in response.body.splitlines(keepends=True):
-        received += len(raw)
-        line = raw.decode("utf-8", "replace").strip()
-        if not line.startswith("data:"):
-            continue
+    for kind, data, received in _events(response.body):
         if out["done"]:
             out["broken"] = "events after [DONE]"
-        data = line[5:].strip()
         if data == "[DONE]":
             out["done"] = True
             continue
         try:
             event = json.loads(data)
         except ValueError:
-            out["broken"] = f"an event that is not JSON: {data[:100]}"
+            event = None
+        if kind == "error":
+            out["error"] = _message(event) or data[:200]
+            continue
+        if not isinstance(event, dict):
+            out["broken"] = f"an event that is no JSON object: {data[:100]}"
             continue
         if event.get("error"):
             out["error"] = _message(event) or json.dumps(event["error"])[:200]
@@ -192,14 +222,18 @@ def read_stream(response: Response) -> dict[str, Any]:
             out["ids"].add(event["id"])
         out["usage"] = event.get("usage") or out["usage"]
         for choice in event.get("choices") or []:
-            delta = choice.get("delta") or {}
-            piece = (delta.get("content") or "") + (delta.get("reasoning_content") or "")
-            if piece and out["finish_reason"]:
+            delta = (choice.get("delta") or {}) if isinstance(choice, dict) else None
+            content = (delta.get("content") or "") if isinstance(delta, dict) else None
+            if delta is None or not isinstance(content, str):
+                out["broken"] = f"a choice that is none of a chat: {json.dumps(choice)[:100]}"
+                continue
+            thought = reasoning_of(delta)
+            if (content or thought) and out["finish_reason"]:
                 out["broken"] = "text after the chunk with the finish_reason"
-            if piece and out["first_token"] is None:
+            if (content or thought) and out["first_token"] is None:
                 out["first_token"] = next((at for size, at in response.arrivals if size >= received), None)
-            out["content"] += delta.get("content") or ""
-            out["reasoning"] += delta.get("reasoning_content") or ""
+            out["content"] += content
+            out["reasoning"] += thought
             out["finish_reason"] = choice.get("finish_reason") or out["finish_reason"]
     if len(out["ids"]) > 1:
         out["broken"] = "chunks of several answers"
@@ -226,7 +260,7 @@ def judge_chat(response: Response) -> Outcome:
             message = choice["message"]
             got = {
                 "content": message.get("content") or "",
-                "reasoning": message.get("reasoning_content") or "",
+                "reasoning": reasoning_of(message),
                 "finish_reason": choice.get("finish_reason"),
                 "usage": data.get("usage"),
             }

@@ -22,6 +22,10 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import
 
 # An engine that ends twice with an error that no restart can change needs no third try.
 HOPELESS_RESTARTS = 2
+# What runtimes give as the start of a program that could not be started.
+NEVER = "1970"
+# Seconds after which the kubelet has tried again what failed before the wait began: its longest back-off is 5 min.
+TRIED_AGAIN = 330
 
 
 def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
@@ -38,6 +42,7 @@ def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
         finding = finding or _restarted(pod, snapshot, container, title)
         if finding:
             found.append(finding)
+    found = [_old(finding, pod, snapshot) for finding in found]
     if not any((c.get("state") or {}).get("running") for c in statuses) and not found:
         found += _creating(pod, snapshot, title, where)
     if pod_events(pod, snapshot, "NodeNotReady") and _dgd.condition(pod, "Ready").get("status") != "True":
@@ -47,20 +52,36 @@ def pod_causes(pod: Object, snapshot: Snapshot) -> list[Finding]:
     return found
 
 
-def runs(pods: list[Object]) -> dict[str, str]:
-    """When the newest run of every container began, by "<pod uid> <container>"."""
+def runs(pods: list[Object]) -> dict[str, tuple[str, int]]:
+    """When the newest run of every container began and how many were before it, by "<pod uid> <container>"; and the
+    pods by uid alone."""
     found = {}
     for pod in pods:
+        found[str(pod["metadata"].get("uid"))] = ("", 0)
         status = pod.get("status") or {}
         for container in [*(status.get("initContainerStatuses") or []), *(status.get("containerStatuses") or [])]:
             states = [*(container.get("state") or {}).values(), *(container.get("lastState") or {}).values()]
             starts = [str((state or {}).get("startedAt") or "") for state in states]
-            found[f"{pod['metadata'].get('uid')} {container['name']}"] = max(starts, default="")
+            count = int(container.get("restartCount") or 0)
+            found[f"{pod['metadata'].get('uid')} {container['name']}"] = (max(starts, default=""), count)
     return found
+
+
+def _old(finding: Finding, pod: Object, snapshot: Snapshot) -> Finding:
+    """A cause in a pod that was there when the wait began: it may be mended, and nobody has tried again yet."""
+    if finding.budget == "config" and str(pod["metadata"].get("uid")) in snapshot.known:
+        return finding._replace(extra=TRIED_AGAIN)
+    return finding
 
 
 # Text of a pull error -> code, budget, hint; the first match. What a registry or a network may get over is "slow".
 PULL_ERRORS = (
+    (
+        r"content digest|extract layer|content store",
+        "IMAGE_PULL",
+        "slow",
+        "The image store of this node is damaged or full: look at the node.",
+    ),
     (
         r"no match for platform|no matching manifest for|no image found in .* for architecture|exec format",
         "IMAGE_ARCHITECTURE",
@@ -94,11 +115,22 @@ PULL_ERRORS = (
 )
 
 
+PULL_REASONS = (
+    "ErrImagePull",
+    "ImagePullBackOff",
+    "InvalidImageName",
+    "ErrImageNeverPull",
+    "RegistryUnavailable",
+    "SignatureValidationFailed",
+)
+
+
 def _pull(pod: Object, snapshot: Snapshot, image: str, waiting: Object, title: str, where: str) -> Finding:
     message = str(waiting.get("message") or "")
     if waiting.get("reason") == "ImagePullBackOff" and ": " not in message:
         # Before Kubernetes 1.31 the back-off does not repeat the error.
-        message = (pod_events(pod, snapshot, "Failed") or [message])[-1]
+        pulls = [text for text in pod_events(pod, snapshot, "Failed") if text.startswith("Failed to pull image")]
+        message = (pulls or [message])[-1]
     # The image's own name may hold words such as "notfound".
     text = f"{waiting.get('reason')} {message}".replace(image, "")
     key = f"image {where}"
@@ -113,7 +145,7 @@ def _waiting(
     pod: Object, snapshot: Snapshot, container: Object, waiting: Object, title: str, where: str
 ) -> Finding | None:
     reason, message = waiting.get("reason"), str(waiting.get("message") or "")
-    if reason in ("ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "RegistryUnavailable"):
+    if reason in PULL_REASONS:
         return _pull(pod, snapshot, str(container.get("image") or ""), waiting, title, where)
     if reason == "CreateContainerConfigError" and "runAsNonRoot" in message:
         hint = "The pod must not run as root and the image would: set a user in the component, or take another image."
@@ -143,10 +175,13 @@ def _restarted(pod: Object, snapshot: Snapshot, container: Object, title: str) -
         return None
     found = _crash(pod, snapshot, container, ended, title)
     began = str(ended.get("startedAt") or "")
-    if began and began <= snapshot.known.get(f"{pod['metadata'].get('uid')} {container['name']}", ""):
+    newest, count = snapshot.known.get(f"{pod['metadata'].get('uid')} {container['name']}", ("", 0))
+    if began and not began.startswith(NEVER) and began <= newest:
         # What was missing then may be there now: the checkpoint that this very command brought, a Secret.
         evidence = f"{found.evidence} (started before this wait: the next start decides)"
         return found._replace(budget="", evidence=evidence)
+    if count and found.budget == "restarts":  # the restarts since then count, and one more confirms a hopeless error
+        return found._replace(seen=found.seen - count + bool(found.limit))
     return found
 
 

@@ -6,13 +6,15 @@
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
-from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import tolerated
+from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import obstacle, tolerated
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     Finding,
     Snapshot,
     event_time,
+    events_of,
     mask,
     pod_events,
 )
@@ -92,7 +94,8 @@ def unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> list
         )
         return [Finding("CLAIM_TEMPLATE_MISSING", title, mask(claim[-1]), hint, "scheduling", key)]
     if not message:
-        return []
+        # With WaitForFirstConsumer the scheduler waits for the volume, and says nothing meanwhile.
+        return _claim_events(pod, snapshot, key)
     if scheduled.get("reason") == "SchedulingGated":
         hint = "A queue or another controller holds the pod back until it opens the gate."
         return [Finding("SCHEDULING_GATED", title, mask(message), hint, "", key)]
@@ -104,18 +107,22 @@ def unscheduled(pod: Object, snapshot: Snapshot, title: str, where: str) -> list
         hint = "The claim is for one pod only: the model cache needs ReadWriteMany (or ReadOnlyMany)."
         return [Finding("CLAIM_ACCESS_MODE", title, read_scheduler(message)[0], hint, "slow", key)]
     if re.search(UNBOUND, message):
-        return [_claim_pending(pod, snapshot, title, key, message)]
+        return _claim_pending(pod, snapshot, title, key, message)
     evidence, hint = read_scheduler(message)
-    grows = pod_events(pod, snapshot, "TriggeredScaleUp", "Nominated")
-    if grows:
+    scaling = events_of(pod, snapshot, "TriggeredScaleUp", "Nominated", "NotTriggerScaleUp", "FailedScaleUp")
+    if scaling and scaling[-1]["reason"] in ("TriggeredScaleUp", "Nominated"):
         return [Finding("UNSCHEDULABLE", title, f"{evidence}; new nodes are on their way", "", "", key)]
+    if "terminating pod on the nominated node" in message:
+        return [Finding("UNSCHEDULABLE", title, f"{evidence}; others are making room", hint, "slow", key)]
     if any(_dgd.leaving(p) for p in snapshot.view.pods):
         return [Finding("UNSCHEDULABLE", title, f"{evidence}; old pods are still ending", hint, "", key)]
     taints = untolerated(pod, snapshot.nodes)
     if taints:
         evidence += "; " + ", ".join(f"{taint} on {', '.join(nodes)}" for taint, nodes in taints.items())
     if PASSING_TAINTS.search(message) or any(map(PASSING_TAINTS.match, taints)):
-        return [Finding("NODE_NOT_READY", title, mask(evidence), "Look at the nodes that are not ready.", "", key)]
+        if not snapshot.nodes or any(_comes_back_for(pod, node) for node in snapshot.nodes):
+            return [Finding("NODE_NOT_READY", title, mask(evidence), "Look at the nodes that are not ready.", "", key)]
+        return [Finding("UNSCHEDULABLE", title, mask(evidence), hint, "slow", key)]
     if "Insufficient" in message and _replacing(pod, snapshot):
         hint = (
             "The new worker waits for what the old one holds, and would wait for ever. Free GPUs, or deploy with"
@@ -167,6 +174,14 @@ def untolerated(pod: Object, nodes: list[Object]) -> dict[str, list[str]]:
     return found
 
 
+def _comes_back_for(pod: Object, node: Object) -> bool:
+    """Does only a taint that passes keep this pod from the node?"""
+    taints = (node.get("spec") or {}).get("taints") or []
+    passing = [taint for taint in taints if PASSING_TAINTS.match(taint["key"])]
+    rest = {**node, "spec": {**(node.get("spec") or {}), "taints": [t for t in taints if t not in passing]}}
+    return bool(passing) and not obstacle(rest, pod.get("spec") or {})
+
+
 def _replacing(pod: Object, snapshot: Snapshot) -> bool:
     """Does this pod wait for one of its own component that is to go only when it is ready?"""
     view = snapshot.view
@@ -189,10 +204,17 @@ def _preempted(pod: Object, snapshot: Snapshot) -> str:
     return ""
 
 
-def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, message: str) -> Finding:
-    names = [
-        (v.get("persistentVolumeClaim") or {}).get("claimName") for v in (pod.get("spec") or {}).get("volumes") or []
-    ]
+NO_VOLUME = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
+
+
+def _claims_of(pod: Object) -> list[Any]:
+    volumes = (pod.get("spec") or {}).get("volumes") or []
+    return [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
+
+
+def _claim_events(pod: Object, snapshot: Snapshot, key: str) -> list[Finding]:
+    """What the last event about one of the pod's claims says against it; nothing without one."""
+    names = _claims_of(pod)
     events = [
         e
         for e in sorted(snapshot.events, key=event_time)
@@ -200,16 +222,21 @@ def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, messag
         and (e.get("involvedObject") or {}).get("name") in names
         and e.get("reason") in ("ProvisioningFailed", "FailedBinding")
     ]
+    if not events:
+        return []
+    claim, text = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}", str(events[-1].get("message"))
+    if re.search(r"access ?mode|Read(Write|Only)(Many|Once)", text, re.IGNORECASE):
+        hint = "The storage class can't give this access mode: set dynamo_storage_class to one with ReadWriteMany."
+        return [Finding("CLAIM_ACCESS_MODE", claim, mask(text), hint, "scheduling", key)]
+    return [Finding("CLAIM_PENDING", claim, mask(text), NO_VOLUME, "scheduling", key)]
+
+
+def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, message: str) -> list[Finding]:
+    names = _claims_of(pod)
     mine = [claim for claim in snapshot.claims if claim["metadata"]["name"] in names]
     if mine and all((claim.get("status") or {}).get("phase") == "Bound" for claim in mine):
         evidence = f"the scheduler looks again after 5 min at most: claim {mine[0]['metadata']['name']} is bound by now"
         hint = "Nothing is wrong with the claim. If it stays so, look at the scheduler's log and at the pod's events."
-        return Finding("UNSCHEDULABLE", title, evidence, hint, "slow", key, extra=LOOKS_AGAIN)
-    hint = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
-    if events:
-        claim, text = f"PersistentVolumeClaim/{events[-1]['involvedObject']['name']}", str(events[-1].get("message"))
-        if re.search(r"access ?mode|Read(Write|Only)(Many|Once)", text, re.IGNORECASE):
-            hint = "The storage class can't give this access mode: set dynamo_storage_class to one with ReadWriteMany."
-            return Finding("CLAIM_ACCESS_MODE", claim, mask(text), hint, "scheduling", key)
-        return Finding("CLAIM_PENDING", claim, mask(text), hint, "scheduling", key)
-    return Finding("CLAIM_PENDING", title, read_scheduler(message)[0], hint, "slow", key)
+        return [Finding("UNSCHEDULABLE", title, evidence, hint, "slow", key, extra=LOOKS_AGAIN)]
+    told = _claim_events(pod, snapshot, key)
+    return told or [Finding("CLAIM_PENDING", title, read_scheduler(message)[0], NO_VOLUME, "slow", key)]

@@ -202,14 +202,10 @@ class Smoke:
             nonlocal last, row, attempts
             attempts += 1
             began = self.clock.now()
-            limit = self.request_timeout if self.answered else left
-            outcome = self._ask(method, path, body, max(1.0, limit), judge)
-            if (
-                outcome.code == "MODEL_NO_ANSWER"
-                and attempts > 1
-                and limit < min(self.request_timeout, self.timeout) / 2
-            ):
-                return None  # the time was nearly used up: what the tries before said is the cause
+            limit = min(self.request_timeout, self.timeout)
+            if not self.answered and method == "POST":
+                limit = max(left, limit)  # the engine may still compile
+            outcome = self._ask(method, path, body, limit, judge)
             row = row + 1 if outcome.code == last.code else 1
             last = outcome
             if outcome.state == "pass":
@@ -235,6 +231,8 @@ class Smoke:
         try:
             outcome = judge(self.call(method, path, body, timeout))
         except TransportError as error:
+            if error.kind == "timeout" and method == "GET":
+                return Outcome("retry", "PATH_UNREACHABLE", f"{path}: no answer within {timeout:.0f} s")
             if error.kind == "timeout":
                 return Outcome("fail", "MODEL_NO_ANSWER", f"no complete answer within {timeout:.0f} s")
             return Outcome("retry", "PATH_UNREACHABLE", str(error))

@@ -129,7 +129,14 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     if run.check_mode:
         verdict = {"state": "STARTING", "evidence": "not waited for in check mode"}
         return {"changed": False, "verdict": verdict, "points": [], "trace": {}, "seconds": 0}
-    wait = Wait(Cluster.connect(params), params["namespace"], params["name"], label="benchmark", say=run.progress)
+    wait = Wait(
+        Cluster.connect(params),
+        params["namespace"],
+        params["name"],
+        label="benchmark",
+        say=run.progress,
+        reconnect=lambda: Cluster.connect(params),
+    )
     wait.release = params["release"]
     try:
         result = wait.run(params["timeout"], params["interval"])

@@ -159,6 +159,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
         label=params["label"],
         budgets={**BUDGETS, **params["budgets"]},
         say=run.progress,
+        reconnect=lambda: Cluster.connect(params),
     )
     return {"changed": False, **wait.run(params["timeout"], params["interval"])}
 

@@ -21,6 +21,43 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
 )
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "proxy http://svc:S3CRET99@proxy:3128 refused",
+        "non-default args: {'api_key': ['S3CRET99']}",
+        "python -m vllm --api-key S3CRET99 --port 8000",
+        "AWS_SECRET_ACCESS_KEY=S3CRET99x",
+        "secret_key: S3CRET99",
+        "passwd=S3CRET99",
+        "nvapi-S3CRET99xyz",
+        "GET https://s3/x?X-Amz-Signature=S3CRET99&y=1",
+        '{"auth": "S3CRET99"}',
+    ],
+)
+def test_no_credential_is_shown(text: str) -> None:
+    assert "S3CRET99" not in mask(text) and "********" in mask(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "failed to fetch oauth token: unexpected status from GET request: 503",
+        "error: argument --hf-token: expected one argument",
+        "max_tokens: 1024, docker.io/library/x@sha256:0123456789",
+    ],
+)
+def test_what_is_no_credential_is_shown(text: str) -> None:
+    assert mask(text) == text
+
+
+def test_a_warning_has_no_class() -> None:
+    log = "WARNING 11-30 [x.py:1] Failed to import Triton: No module named 'triton_kernels'\nRuntimeError: etcd refused"
+    assert classify_log(log)[0] is None
+    found, line = classify_log('x NCCL WARN Missing "iommu=pt"\nFileNotFoundError: a/model.safetensors not found')
+    assert found and found.name == "missing checkpoint" and line.startswith("FileNotFoundError")
+
+
 def test_events_of_a_pod_are_its_own_and_in_order() -> None:
     mine = pod()
     events = [event("Failed", "second", at=2), event("Failed", "first", at=1), event("Pulled", "other reason", at=3)]

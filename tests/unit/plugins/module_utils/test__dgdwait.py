@@ -12,6 +12,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgdwait import Wa
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
+    NO_GPU,
     OLD,
     Object,
     counts,
@@ -130,7 +131,8 @@ def test_a_crash_of_a_run_that_began_before_the_wait_decides_nothing() -> None:
 
 
 def test_a_cause_ends_the_wait_with_its_evidence() -> None:
-    fake = Fake((0, STARTING, [FRONT, pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))]))
+    bad = pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))
+    fake = Fake((0, STARTING, [FRONT]), (1, STARTING, [FRONT, bad]))
     error = failure(fake)
     assert error.code == "IMAGE_NOT_FOUND" and 30 <= fake.time < 40
     assert "lab-agg in llm: Pod/worker-1: registry/engine:1" in error.message and error.hint
@@ -138,7 +140,7 @@ def test_a_cause_ends_the_wait_with_its_evidence() -> None:
 
 
 def test_the_log_of_a_crash_is_read() -> None:
-    error = failure(Fake((0, STARTING, [FRONT, pod(container=crashed(restarts=2))])))
+    error = failure(Fake((0, STARTING, [FRONT]), (1, STARTING, [FRONT, pod(container=crashed(restarts=2))])))
     assert error.code == "CRASH_LOOP" and "unrecognized arguments: --wibble" in error.message
 
 
@@ -173,9 +175,22 @@ def test_where_nothing_may_be_watched_it_looks_often() -> None:
 
 
 def test_a_budget_that_runs_out_between_two_looks_is_not_waited_over() -> None:
-    fake = Fake((0, STARTING, [FRONT, pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))]))
+    bad = pod(container=waiting("ErrImagePull", "registry/engine:1: not found"))
+    fake = Fake((0, STARTING, [FRONT]), (1, STARTING, [FRONT, bad]))
     assert failure(fake, config=14).code == "IMAGE_NOT_FOUND"
-    assert fake.time == 14
+    assert fake.time == 15
+
+
+def test_the_time_without_an_api_server_uses_up_no_budget() -> None:
+    away = DynamoError("no answer", "NO_CLUSTER")
+    waits_for_room = [FRONT, pod(scheduled=NO_GPU)]
+    fake = Fake(
+        (0, STARTING, waits_for_room),
+        (1, away, []),
+        (90, STARTING, waits_for_room),
+        (100, dgd(), [FRONT, pod(ready=True)]),
+    )
+    assert wait(fake)[0]["verdict"]["state"] == "READY"
 
 
 def test_a_failing_read_is_no_verdict() -> None:

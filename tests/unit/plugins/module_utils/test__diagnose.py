@@ -7,6 +7,7 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, Snapshot, diagnose, pulling
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import runs
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
     CREATING,
     LATER,
@@ -182,6 +183,21 @@ def test_restarts_count_and_hopeless_errors_end_sooner() -> None:
     assert steps((0, crash(1)), (60, look(pod(ready=True), dgd=dgd()))) == ["", ""]
     # 37 restarts at first sight: an update may be about to replace this pod
     assert steps((0, crash(37)), (6, crash(37))) == ["", "CRASH_LOOP"]
+
+
+def test_pods_that_failed_before_say_nothing_about_this_start() -> None:
+    failed = [pod(f"e{n}", phase="Failed", reason="Evicted", message="low on memory") for n in range(5)]
+    assert [f.seen for f in diagnose(look(*failed, pod()))] == [5]
+    assert diagnose(look(*failed, pod(), known=runs(failed))) == []
+
+
+def test_time_in_which_nobody_could_look_is_not_counted() -> None:
+    patience, waits = Patience(), diagnose(look(pod(scheduled=NO_GPU)))
+    assert patience.judge(0, waits) is None
+    patience.away(62)
+    assert patience.judge(63, waits) is None
+    final = patience.judge(122, waits)
+    assert final and final.code == "UNSCHEDULABLE"
 
 
 def test_a_transient_failed_is_not_final_and_a_lasting_one_is() -> None:

@@ -81,13 +81,13 @@ class Fake:
     def log(self, _namespace: str, _pod: str, tail: int) -> str:
         return self.log_text
 
-    def wait(self, timeout: float = 600) -> dict[str, Any]:
+    def wait(self, timeout: float = 600, **options: Any) -> dict[str, Any]:
         def sleep(seconds: float) -> None:
             self.time += seconds
 
         clock = Clock(lambda: self.time, sleep)
         cluster: Any = self
-        options: dict[str, Any] = {"budgets": job_wait.BUDGETS, "clock": clock, "say": self.lines.append}
+        options |= {"budgets": job_wait.BUDGETS, "clock": clock, "say": self.lines.append}
         return _job.Wait(cluster, "llm", "download", label="model cache", **options).run(timeout, 3)
 
     def fails(self, timeout: float = 600) -> DynamoError:
@@ -180,6 +180,12 @@ def test_an_api_server_that_restarts_ends_nothing() -> None:
     gone: tuple[Any, list[Any]] = (DynamoError("refused", "NO_CLUSTER"), [])
     fake = Fake((job(), []), gone, gone, (job("Complete"), [ended(0, RESULT)]))
     assert fake.wait()["records"]
+    leader: tuple[Any, list[Any]] = (DynamoError("etcdserver: leader changed", "REFUSED", status=500), [])
+    assert Fake((job(), []), leader, (job("Complete"), [ended(0, RESULT)])).wait()["records"]
+    stale: tuple[Any, list[Any]] = (DynamoError("401", "UNAUTHORIZED"), [])
+    renewed = Fake((job(), []), stale, (job("Complete"), [ended(0, RESULT)]))
+    assert renewed.wait(reconnect=lambda: renewed)["records"]
+    assert Fake((job(), []), stale).fails().code == "UNAUTHORIZED"
     assert Fake((DynamoError("no", "FORBIDDEN"), [])).fails().code == "FORBIDDEN"
 
 

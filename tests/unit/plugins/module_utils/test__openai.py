@@ -100,7 +100,31 @@ STREAM_ERROR = {"error": {"message": "engine died", "type": "internal_server_err
         ),
         (stream({"id": "a", **delta(content="4")}, {"id": "b"}), "retry", "STREAM_BROKEN", "chunks of several answers"),
         (answer(200, b"data: [DONE]\n\ndata: {}\n", "text/event-stream"), "retry", "STREAM_BROKEN", "after [DONE]"),
-        (answer(200, b"data: {\n\n", "text/event-stream"), "retry", "STREAM_BROKEN", "not JSON: {"),
+        (answer(200, b"data: {\n\n", "text/event-stream"), "retry", "STREAM_BROKEN", "no JSON object: {"),
+        *(
+            (answer(200, body + b"\n\ndata: [DONE]\n\n", "text/event-stream"), "retry", code, words)
+            for body, code, words in (
+                (b"data: null", "STREAM_BROKEN", "no JSON object: null"),
+                (b"data: [1]", "STREAM_BROKEN", "no JSON object"),
+                (b'data: {"choices": [null]}', "STREAM_BROKEN", "none of a chat: null"),
+                (b'data: {"choices": [{"delta": {"content": ["4"]}}]}', "STREAM_BROKEN", "none of a chat"),
+                (b'event: error\ndata: {"message": "worker died"}', "STREAM_ERROR", "worker died"),
+                (b"event: error\ndata: worker died", "STREAM_ERROR", "worker died"),
+            )
+        ),
+        (
+            answer(
+                200,
+                b': ping\r\n\r\ndata:\r\n\r\ndata: {"choices": [{"delta": {"content": "4"},\r\n'
+                b'data: "finish_reason": "stop"}]}\r\n\r\ndata: [DONE]\r\n\r\n',
+                "text/event-stream",
+            ),
+            "pass",
+            "",
+            "",
+        ),
+        (chat("", reasoning="hm"), "fail", "MODEL_EMPTY_ANSWER", "reasoning only"),
+        (answer(404, b"404 page not found"), "retry", "PATH_UNREACHABLE", "no answer of a Dynamo frontend"),
         (chat("<mm:think>Two</mm:think>4"), "fail", "MODEL_THINK_MARKS", "with <mm:think> in the content"),
         (stream(delta(finish="stop")), "fail", "MODEL_EMPTY_ANSWER", "empty content"),
     ],

@@ -7,10 +7,12 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
-from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import (
     HOPELESS_RESTARTS,
+    TRIED_AGAIN,
     pod_causes,
+    runs,
 )
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
     CREATING,
@@ -49,11 +51,16 @@ CASES = [
     (pull("dial tcp: lookup registry.example on 10.0.0.2:53: no such host"), "IMAGE_PULL", "config"),
     (pull("429 Too Many Requests - toomanyrequests: rate limit"), "IMAGE_PULL", "slow"),
     (pull("dial tcp 10.0.0.9:443: i/o timeout"), "IMAGE_PULL", "slow"),
+    (pull("failed to extract layer: reader: content digest sha256:bb: not found"), "IMAGE_PULL", "slow"),
+    (pull("image signature: no key", "SignatureValidationFailed"), "IMAGE_PULL", "slow"),
     (pull('Back-off pulling image "r/engine:1"', "ImagePullBackOff"), "IMAGE_PULL", "slow"),
     (
         look(
             pod(container=waiting("ImagePullBackOff", 'Back-off pulling image "x"')),
-            events=(event("Failed", 'Failed to pull image "x": not found'),),
+            events=(
+                event("Failed", 'Failed to pull image "x": not found', at=1),
+                event("Failed", "Error: ImagePullBackOff", at=14),
+            ),
         ),
         "IMAGE_NOT_FOUND",
         "config",
@@ -252,3 +259,27 @@ def test_an_engine_that_can_not_start_needs_no_third_try() -> None:
     crash = look(pod(container=crashed()), logs={"worker-1/main": "error: unrecognized arguments: --wibble"})
     found = pod_causes(crash.view.pods[1], crash)[0]
     assert found.limit == HOPELESS_RESTARTS and "--wibble" in found.evidence
+
+
+def test_what_was_there_before_the_wait_is_given_the_time_of_another_try() -> None:
+    bad = pull("unauthorized")
+    assert [f.extra for f in pod_causes(bad.view.pods[1], bad)] == [0]
+    known = runs(bad.view.pods)
+    assert [f.extra for f in pod_causes(bad.view.pods[1], bad._replace(known=known))] == [TRIED_AGAIN]
+
+
+def test_restarts_from_before_the_wait_do_not_count() -> None:
+    known = runs([pod(container=crashed(lived=(10, 20), restarts=6))])
+
+    def crash(restarts: int, begin: int, log: str = "NCCL error") -> Finding:
+        live = pod(container=crashed(lived=(begin, begin + 5), restarts=restarts))
+        (found,) = pod_causes(live, look(live, logs={"worker-1/main": log}, known=known))
+        return found
+
+    assert crash(6, 10).budget == ""
+    assert [(crash(n, 30).budget, crash(n, 30).seen) for n in (7, 8)] == [("restarts", 1), ("restarts", 2)]
+    assert crash(7, 30, "error: unrecognized arguments: --x").seen == HOPELESS_RESTARTS
+    # a runtime that never started it gives no time
+    never = pod(container=crashed(restarts=7, reason="StartError"))
+    never["status"]["containerStatuses"][0]["lastState"]["terminated"]["startedAt"] = "1970-01-01T00:00:00Z"
+    assert pod_causes(never, look(never, known=runs([never])))[0].budget == "config"

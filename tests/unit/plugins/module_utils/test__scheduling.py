@@ -82,6 +82,39 @@ def test_the_events_of_a_claim_tell_why_it_waits(snapshot: Snapshot, code: str) 
     assert found[0].object == "PersistentVolumeClaim/cache" and found[0].evidence
 
 
+def test_a_refused_claim_is_seen_before_the_scheduler_speaks() -> None:
+    """With WaitForFirstConsumer it says nothing until the volume is there, or ten minutes are over."""
+    waits = pod(scheduled=False, phase="Pending")
+    waits["spec"]["volumes"] = [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}]
+    refusal = "NodePath only supports ReadWriteOnce and ReadWriteOncePod access modes"
+    told = event("ProvisioningFailed", refusal, about="cache", kind="PersistentVolumeClaim")
+    assert [f.code for f in pod_causes(waits, look(waits, events=(told,)))] == ["CLAIM_ACCESS_MODE"]
+    assert pod_causes(waits, look(waits)) == []
+
+
+def test_who_makes_room_is_waited_for() -> None:
+    making = NO_GPU.replace("No preemption victims found", "preemption: not eligible due to a terminating pod on the")
+    waits = pod(scheduled=making.replace("for incoming pod", "nominated node"))
+    assert [(f.code, f.budget) for f in pod_causes(waits, look(waits))] == [("UNSCHEDULABLE", "slow")]
+    waits = pod(scheduled=NO_GPU)
+    scaling = [event("TriggeredScaleUp", "1->2", at=1), event("NotTriggerScaleUp", "max size reached", at=50)]
+    budgets = [pod_causes(waits, look(waits, events=tuple(scaling[:n])))[0].budget for n in (1, 2)]
+    assert budgets == ["", "scheduling"]
+
+
+def test_a_dead_node_hides_no_mistake() -> None:
+    message = (
+        "0/50 nodes are available: 1 node(s) had untolerated taint {node.kubernetes.io/unreachable: }, 49 node(s)"
+        " didn't match Pod's node affinity/selector. preemption: 0/50 nodes are available."
+    )
+    waits = pod(scheduled=message)
+    dead = node("a", "node.kubernetes.io/unreachable:NoExecute", "other=x:PreferNoSchedule")
+    assert pod_causes(waits, look(waits, nodes=[dead]))[0].code == "NODE_NOT_READY"
+    waits["spec"]["nodeSelector"] = {"gpu": "typo"}
+    found = pod_causes(waits, look(waits, nodes=[dead]))[0]
+    assert (found.code, found.budget) == ("UNSCHEDULABLE", "slow") and "49 don't match" in found.evidence
+
+
 def test_a_claim_that_is_bound_by_now_is_not_said_to_lack_a_volume() -> None:
     """The scheduler may miss the binding, and looks again only after five minutes and a half."""
     snapshot = claim_event("waiting", "WaitForFirstConsumer")
