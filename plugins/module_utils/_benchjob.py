@@ -36,7 +36,8 @@ SCRIPTS = "/opt/inferops-dynamo"
 PARTS = "/opt/trace"
 TRACES = ".inferops-dynamo/traces"  # below the mount of the model cache
 PART = 900_000  # characters of a ConfigMap, which may have 1 MiB
-GRACE = 120  # seconds after the sweep's own deadline: what ends the Job takes its log away
+# Seconds after the sweep's own deadline, for the image and the trace before it: what ends the Job takes its log away.
+GRACE = 1800
 MAX_PARTS = 10  # what etcd is asked to hold for the time of a run
 ENV = {
     "HOME": SCRATCH,
@@ -74,7 +75,7 @@ def identity(release: Mapping[str, Any]) -> dict[str, Any]:
         "images": sorted({worker["image"] for worker in workers}),
         "models": [{"id": model["id"], "commit": model["commit"]} for model in release["models"]],
         "gpu": release["gpu"],
-        "gpus": sum(worker["replicas"] * worker["gpus"] for worker in release["workers"]),
+        "gpus": sum(worker["replicas"] * worker["nodes"] * worker["gpus"] for worker in release["workers"]),
         "workers": {worker["component"]: worker["replicas"] for worker in release["workers"]},
         "arguments": hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:12],
         "release": release["digest"],

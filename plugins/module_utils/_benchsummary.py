@@ -78,12 +78,15 @@ def point(given: Mapping[str, Any], files: Mapping[str, bytes], gpus: int) -> di
     measured = [phase for phase in phases if phase.get("phase_kind") == "profiling"]
     cancelled = bool(export.get("was_cancelled")) or any(phase.get("was_cancelled") for phase in measured)
     done = int(_value(export, "request_count") or 0)
-    failed = sum(int(phase.get("error_request_count") or 0) for phase in measured)
+    # AIPerf writes the manifest only when it can: what the export says of errors counts as well.
+    counted = sum(int(entry.get("count") or 0) for entry in export.get("error_summary") or [])
+    failed = max(counted, sum(int(phase.get("error_request_count") or 0) for phase in measured))
+    lost = bool(_value(export, "request_error_rate")) or done + failed < int(given.get("requests") or 0)
     throughput = _value(export, "output_token_throughput")
     read = _sum(metrics, INPUT)
     return {
         **given,
-        "whole": bool(export.get("is_complete", bool(export))) and bool(done) and not failed and not cancelled,
+        "whole": bool(export.get("is_complete", bool(export))) and bool(done) and not (failed or cancelled or lost),
         "cancelled": cancelled,
         "done": done,
         "failed": failed,
@@ -211,6 +214,12 @@ def comparable(summary: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
             "BENCHMARK_DIFFERS",
             "Give both runs the same benchmark_load, or compare with another run.",
         )
+    if bool(at(summary, "deployment.synthetic_acceptance")) != bool(at(baseline, "deployment.synthetic_acceptance")):
+        raise DynamoError(
+            f"benchmark_baseline: only one of this run and {baseline['run']} accepted drafts synthetically.",
+            "BENCHMARK_DIFFERS",
+            "Compare synthetic runs with each other, and real ones.",
+        )
     for run in (baseline, summary):
         if not run.get("whole", True):
             raise DynamoError(
@@ -246,8 +255,13 @@ def compare(summary: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str
 
 
 def regressions(comparison: Mapping[str, Any], limit: float) -> list[str]:
-    """What is worse by more than `limit` percent; none where the limit is 0."""
-    return [
+    """What is worse by more than `limit` percent, or not known any more; none where the limit is 0."""
+    missing = [
+        f"{row['title']} of {row['point']} is not known ({row['before']:g} before)"
+        for row in comparison["rows"]
+        if limit and row["before"] is not None and row["now"] is None
+    ]
+    return missing + [
         f"{row['title']} of {row['point']} is {row['worse']:.1f}% worse ({row['before']:g} -> {row['now']:g})"
         for row in comparison["rows"]
         if limit and row["worse"] is not None and row["worse"] > limit
@@ -266,11 +280,14 @@ def comparison_table(comparison: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-def newest(summaries: Iterable[Mapping[str, Any]], host: str, deployment: str) -> Mapping[str, Any] | None:
-    """The last whole run of this host and this release: what `last` means."""
+def newest(
+    summaries: Iterable[Mapping[str, Any]], host: str, deployment: str, synthetic: bool = False
+) -> Mapping[str, Any] | None:
+    """The last whole run of this host and this release, with the same acceptance of drafts: what `last` means."""
     mine = [
         s
         for s in summaries
         if s.get("whole") and s.get("host") == host and at(s, "deployment.name") == deployment and s.get("finished")
+        if bool(at(s, "deployment.synthetic_acceptance")) is synthetic
     ]
     return max(mine, key=lambda s: str(s["finished"]), default=None)

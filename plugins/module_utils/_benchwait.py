@@ -9,6 +9,7 @@ A worker that dies makes requests fail, so its end, and not the Job's, is the ca
 from __future__ import annotations
 
 import base64
+import contextlib
 import io
 import re
 import tarfile
@@ -88,11 +89,13 @@ def unpack(log: str) -> dict[str, dict[str, bytes]]:
     for name, number, total, text in ARTIFACT.findall(log):
         texts.setdefault(name, {})[int(number)] = text
         totals[name] = int(total)
-    return {
-        name: _files(base64.b64decode("".join(parts[number] for number in sorted(parts))))
-        for name, parts in texts.items()
-        if len(parts) == totals[name]
-    }
+    found = {}
+    for name, parts in texts.items():
+        if len(parts) == totals[name]:
+            # a pod that ends while it prints leaves its last line cut
+            with contextlib.suppress(ValueError, EOFError, OSError, tarfile.TarError):
+                found[name] = _files(base64.b64decode("".join(parts[number] for number in sorted(parts))))
+    return found
 
 
 def _files(packed: bytes) -> dict[str, bytes]:

@@ -16,12 +16,13 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import P
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import runs
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted, unbound
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import claims_in_doubt, tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
 
 DGD = ("nvidia.com/v1beta1", "DynamoGraphDeployment")
+CLAIM = ("v1", "PersistentVolumeClaim")
 DCD = ("nvidia.com/v1beta1", "DynamoComponentDeployment")
 NOT_APPLIED = "NOT_APPLIED"
 # Seconds between two looks when nothing tells of changes.
@@ -127,7 +128,7 @@ class Wait:
             self._list("apps/v1", "ReplicaSet", label_selector=selector) if short else [],
             self._logs(pods),
             self._list("v1", "Node") if any(map(tainted, pods)) else [],
-            self._list("v1", "PersistentVolumeClaim") if any(map(unbound, pods)) else [],
+            claims_in_doubt(pods, lambda name: self.cluster.get(*CLAIM, name, self.namespace)),
             self.known,
         )
 

@@ -17,7 +17,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import P
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import tainted, unbound
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import claims_in_doubt, tainted
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -114,6 +114,8 @@ def failure(
     """Why a failed Job failed: the last pod's own words first, then the Job's. exits: what its program's codes mean."""
     name = seen.job["metadata"]["name"]
     ended = next((e for e in map(ending, reversed(seen.pods)) if e and e.get("exitCode") != 0), {})
+    last = (seen.pods[-1].get("status") or {}) if seen.pods else {}
+    refused = last if last.get("phase") == "Failed" and last.get("reason") else {}
     result = result_of(seen.pods)
     exit_code = ended.get("exitCode")
     code, meaning = exits.get(int(exit_code or 0), ("JOB_FAILED", f"the container ended with exit code {exit_code}"))
@@ -121,6 +123,9 @@ def failure(
         code, meaning = "DEADLINE_EXCEEDED", "the Job was active longer than its deadline"
     elif ended.get("reason") == "OOMKilled":
         code, meaning = "OOM_KILLED", "the container was killed for lack of memory"
+    elif refused:
+        code, meaning = "EVICTED" if refused["reason"] == "Evicted" else "POD_REFUSED", str(refused["reason"])
+        meaning += f": {refused.get('message') or 'the node did not keep the pod'}"
     elif not ended:
         meaning = f"{reason}: {message}".strip(": ") or "no reason given"
     said = str(result.get("message") or "")
@@ -138,7 +143,8 @@ def causes(seen: Seen) -> list[Finding]:
     uid = seen.job["metadata"].get("uid")
     mine = [e for e in seen.events if (e.get("involvedObject") or {}).get("uid") == uid]
     refused = [e for e in sorted(mine, key=event_time) if e.get("reason") == "FailedCreate"]
-    if not refused or seen.pods:
+    newest = str(seen.pods[-1]["metadata"].get("creationTimestamp") or "") if seen.pods else ""
+    if not refused or event_time(refused[-1]) < newest:
         return []
     text = str(refused[-1].get("message") or "")
     code, hint, budget = read_refusal(text)
@@ -264,7 +270,8 @@ class Wait:
         """A running download that has not got a byte further for `stall` seconds. Hashing moves no bytes."""
         progress = progress_of(seen.log) if stage(seen) == "running" else {}
         count = float(progress.get("bytes") or 0)
-        if not progress or progress.get("stage") != "download" or count != self._bytes:
+        over = 0 < float(progress.get("bytes_total") or 0) <= count  # all is there, and is hashed
+        if not progress or progress.get("stage") != "download" or count != self._bytes or over:
             self._bytes, self._moved = count if progress else -1.0, now
         if not self.stall or now - self._moved < self.stall:
             return None
@@ -296,9 +303,11 @@ class Wait:
             seen = seen._replace(events=self._listed("Event"))
         if any(map(tainted, pods)):
             seen = seen._replace(nodes=self._listed("Node"))
-        if any(map(unbound, pods)):
-            seen = seen._replace(claims=self._listed("PersistentVolumeClaim"))
-        return seen._replace(log=self.log)
+        claims = claims_in_doubt(pods, self._claim)
+        return seen._replace(log=self.log, claims=claims)
+
+    def _claim(self, name: str) -> Object | None:
+        return self.cluster.get("v1", "PersistentVolumeClaim", name, self.namespace)
 
     def _listed(self, kind: str) -> list[Object]:
         try:
@@ -338,7 +347,7 @@ class Wait:
         ]
         claims = {}
         for name in filter(None, names):
-            claim = self.cluster.get("v1", "PersistentVolumeClaim", name, self.namespace)
+            claim = self._claim(name)
             claims[name] = str(claim["metadata"]["uid"]) if claim else ""
         return claims
 

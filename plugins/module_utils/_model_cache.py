@@ -302,6 +302,6 @@ def records(
                 "Run the same command again: the Job is then made anew and finds what is there.",
             )
         data = {key: str(value) for key, value in sorted(proof.items())}
-        data |= {"claim": claim, "claim_uid": uid}
+        data |= {"claim": claim, "claim_uid": uid, **({"adopted": "true"} if model.get("adopted") else {})}
         made.append({**record_head(release, model), "data": data})
     return made

@@ -76,7 +76,8 @@ def record_of(model: Object, records: Iterable[Mapping[str, str]]) -> Mapping[st
             path = model["path"].replace(placeholder(model["id"]), "commit")
             held = data.get("path", "")
             # A folder that somebody filled is proved as such; ours are told by the folder above the commit.
-            same = same and (held == path if model.get("adopted") else _folder(held) == _folder(path))
+            ours_is = posixpath.basename(held) == data.get("commit", "")[:12] and _folder(held) == _folder(path)
+            same = same and (held == path if model.get("adopted") else ours_is)
         if same and model.get("commit") in (None, "", data.get("commit")):
             return data
     return None
@@ -95,7 +96,9 @@ def superseded(records: Iterable[Mapping[str, str]], release: Object, users: Ite
     found = []
     for data in records:
         repository, commit = data.get("repository", ""), data.get("commit", "")
-        made_here = data.get("layout") == "hub" or posixpath.basename(data.get("path", "")) == commit[:12]
+        made_here = data.get("adopted") != "true" and (
+            data.get("layout") == "hub" or posixpath.basename(data.get("path", "")) == commit[:12]
+        )
         if commits.get(repository, commit) != commit and made_here and commit[:12] not in used:
             found.append({"id": repository, **{key: data[key] for key in ("commit", "layout", "path")}})
     return found

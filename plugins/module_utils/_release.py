@@ -249,6 +249,7 @@ def _worker(component: Mapping[str, Any]) -> dict[str, Any]:
         "component": component["name"],
         "type": component["type"],
         "replicas": component.get("replicas", 1),
+        "nodes": (component.get("multinode") or {}).get("nodeCount", 1),
         "gpus": gpus_of(component),
         "cpu": str(requests.get("cpu", "0")),
         "memory": str(requests.get("memory", "0")),

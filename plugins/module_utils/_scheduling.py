@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
@@ -19,6 +20,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     pod_events,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, label
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 
 REQUIREMENTS = (
     (r"Insufficient (\S+)", r"lack \1", "Free it, add nodes, or deploy fewer replicas."),
@@ -157,9 +159,17 @@ def tainted(pod: Object) -> bool:
     return "taint" in str(_dgd.condition(pod, "PodScheduled").get("message") or "")
 
 
-def unbound(pod: Object) -> bool:
-    """Does the scheduler speak of claims without a volume?"""
-    return re.search(UNBOUND, str(_dgd.condition(pod, "PodScheduled").get("message") or "")) is not None
+def claims_in_doubt(pods: list[Object], read: Callable[[str], Object | None]) -> list[Object]:
+    """The claims of pods of which the scheduler says that they have no volume. read: one by its name."""
+    waiting = [p for p in pods if re.search(UNBOUND, str(_dgd.condition(p, "PodScheduled").get("message") or ""))]
+    found = []
+    for name in sorted({name for pod in waiting for name in _claims_of(pod) if name}):
+        try:
+            found.append(read(name))
+        except DynamoError as error:
+            if error.code != "FORBIDDEN":
+                raise
+    return [claim for claim in found if claim]
 
 
 def untolerated(pod: Object, nodes: list[Object]) -> dict[str, list[str]]:

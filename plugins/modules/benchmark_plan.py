@@ -124,7 +124,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _benchjob, _benchload, _benchsummary
+from ansible_collections.inferops.dynamo.plugins.module_utils import _benchjob, _benchload, _benchsummary, _secrets
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
 
@@ -149,10 +149,13 @@ def read_trace(path: str, wanted: str) -> tuple[bytes, str]:
         content = Path(path).read_bytes()
     except OSError as error:
         raise _benchload.refuse("trace.file", f"{path} can't be read: {error.strerror}") from error
-    for number, line in enumerate(filter(None, content.splitlines()), 1):
+    rows = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
+    if not rows:
+        raise _benchload.refuse("trace.file", f"{path} has no request")
+    for number, line in rows:
         try:
             request = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise _benchload.refuse("trace.file", f"{path}:{number} is no JSON: {error}") from error
         if not isinstance(request, dict):
             raise _benchload.refuse("trace.file", f"{path}:{number} is no request, but {type(request).__name__}")
@@ -177,7 +180,7 @@ def find_baseline(params: dict[str, Any], name: str, run: Run) -> str:
         return ""
     if wanted == "last":
         files = {str(path): read_summary(path) for path in output.glob("*/summary.json")}
-        last = _benchsummary.newest(files.values(), params["host"], name)
+        last = _benchsummary.newest(files.values(), params["host"], name, params["synthetic_acceptance"])
         if last is None:
             run.progress(
                 f"benchmark_baseline: {output} has no whole run of {name} on this host yet: nothing to compare"
@@ -217,6 +220,9 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
         raise DynamoError(
             "benchmark_image: the recipe names no image; set one that has aiperf and Python.", "BENCHMARK_IMAGE"
         )
+    for name, value in (job.get("env") or {}).items():
+        if wrong := _secrets.problem(str(name), str(value)):
+            raise DynamoError(f"benchmark_env.{name}: {wrong}", "BAD_OPTION")
     job["trust_remote_code"] = release["benchmark"]["trust_remote_code"]
     parts, record = [], {}
     if load["kind"] == "trace" and load["trace"]["source"] == "file":
@@ -229,7 +235,8 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     name = f"{time.strftime('%Y%m%dT%H%M%SZ', now)}-{re.sub(r'[^A-Za-z0-9._-]', '_', params['host'])}"
     baseline = find_baseline(params, release["name"], run)
     if baseline:
-        _benchsummary.comparable({"run": name, "load": load}, read_summary(Path(baseline)))
+        planned = {"run": name, "load": load, "deployment": _benchjob.identity(release)}
+        _benchsummary.comparable(planned, read_summary(Path(baseline)))
     return {
         "run": name,
         "started": time.strftime("%Y-%m-%dT%H:%M:%SZ", now),

@@ -172,6 +172,8 @@ def ask_listing(model: dict[str, Any]) -> dict[str, dict[str, Any]]:
                 info.update(lfs_sha256=entry.lfs.sha256, lfs_size=entry.lfs.size)
             if getattr(entry, "xet_hash", None):
                 info["xet_hash"] = entry.xet_hash
+            if not _safetensors._safe(entry.path) or not isinstance(entry.size, int):
+                raise Fail(3, f"the hub lists {entry.path!r:.200} of {model['id']}, which is no file of a repository")
             files[entry.path] = info
     if not files:
         raise Fail(3, f"the hub lists no file of {model['id']} at {model['commit']}")

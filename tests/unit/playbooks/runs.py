@@ -18,6 +18,32 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _run
 COLLECTIONS = Path(_run.__file__).parents[5]
 
 
+ROOT = COLLECTIONS / "ansible_collections/inferops/dynamo"
+
+
+def stand_ins(path: Path, actions: dict[str, str]) -> None:
+    """The collection below `path` as it is, but for these actions (name: code)."""
+    copy = path / "ansible_collections/inferops/dynamo"
+    (copy / "plugins/action").mkdir(parents=True)
+    for folder in (ROOT, ROOT / "plugins", ROOT / "plugins/action"):
+        for entry in folder.iterdir():
+            place = copy / entry.relative_to(ROOT)
+            if not place.exists():
+                place.symlink_to(entry.resolve())
+    for name, code in actions.items():
+        place = copy / f"plugins/action/{name}.py"
+        place.unlink()
+        place.write_text(code)
+
+
+def kubeconfig(folder: Path) -> str:
+    """A file in the folder, for a cluster that nobody asks."""
+    config = {"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}], "current-context": "c"}
+    config["contexts"] = [{"name": "c", "context": {"cluster": "c"}}]
+    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
+    return str(folder / "kubeconfig")
+
+
 def run_playbook(
     folder: Path, playbook: str, cases: dict[str, dict[str, Any]], *arguments: str, collections: Path = COLLECTIONS
 ) -> subprocess.CompletedProcess[str]:

@@ -16,15 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import COLLECTIONS, run_playbook
+from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import kubeconfig, run_playbook, stand_ins
 
 pytestmark = [
     pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make unit: see test_inputs"),
     pytest.mark.xdist_group(__name__),
 ]
-ROOT = COLLECTIONS / "ansible_collections/inferops/dynamo"
 STAND_IN = """
 import time
 from ansible.plugins.action import ActionBase
@@ -48,17 +46,7 @@ class ActionModule(ActionBase):
 def collections(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The collection as it is, but for the two actions."""
     path = tmp_path_factory.mktemp("collections")
-    copy = path / "ansible_collections/inferops/dynamo"
-    (copy / "plugins/action").mkdir(parents=True)
-    for folder in (ROOT, ROOT / "plugins", ROOT / "plugins/action"):
-        for entry in folder.iterdir():
-            place = copy / entry.relative_to(ROOT)
-            if not place.exists():
-                place.symlink_to(entry.resolve())
-    for name in ("preflight_info", "openai_smoke"):
-        place = copy / f"plugins/action/{name}.py"
-        place.unlink()
-        place.write_text(STAND_IN.format(name=name))
+    stand_ins(path, {name: STAND_IN.format(name=name) for name in ("preflight_info", "openai_smoke")})
     return path
 
 
@@ -66,14 +54,11 @@ def rollout(
     collections: Path, folder: Path, hosts: dict[str, dict[str, Any]], *arguments: str
 ) -> tuple[subprocess.CompletedProcess[str], dict[str, tuple[str, str]]]:
     """The run, and {host: (result, the line below it)} of the closing table."""
-    config = {"clusters": [{"name": "c", "cluster": {"server": "https://192.0.2.1"}}], "current-context": "c"}
-    config["contexts"] = [{"name": "c", "context": {"cluster": "c"}}]
-    (folder / "kubeconfig").write_text(yaml.safe_dump(config))
     common = {
         "broken": False,
         "unprepared": False,
         "dynamo_gpu": "B200",
-        "dynamo_kubeconfig": str(folder / "kubeconfig"),
+        "dynamo_kubeconfig": kubeconfig(folder),
     }
     common["dynamo_report_dir"] = ""
     everyone = {name: {**common, "dynamo_target": "vllm-b200", **variables} for name, variables in hosts.items()}

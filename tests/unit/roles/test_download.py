@@ -246,6 +246,17 @@ def test_wrong_bytes_of_the_right_size(pod: Pod) -> None:
     assert not (pod.root / ".inferops-dynamo.json").exists()
 
 
+def test_a_listing_that_leads_elsewhere_deletes_nothing(pod: Pod) -> None:
+    assert pod.run()[0] == 0
+    served = pod.root / SHARD
+    pod.hub.repositories["acme/small"].entries.append(
+        {"type": "file", "path": f"../{COMMIT[:12]}/{SHARD}", "size": 1, "oid": "1" * 40}
+    )
+    code, result = pod.run(pod.model(commit=COMMIT) | {"path": str(pod.mount / "small" / "other")})
+    assert code == 3 and "is no file of a repository" in result["message"]
+    assert served.is_file()
+
+
 def test_no_space(pod: Pod) -> None:
     entry = next(e for e in pod.hub.repositories["acme/small"].entries if e["path"] == SHARD)
     entry["size"] = entry["lfs"]["size"] = 1 << 60

@@ -43,7 +43,7 @@ def test_objects_of_a_synthetic_load() -> None:
     found = made({"concurrency": [2]}, resources={"limits": {"cpu": "8"}}, env={"NO_PROXY": ".svc"})
     job = found["job"]
     assert job["metadata"]["name"] == "minimax-m3-1-sglang-agg-gb300-benchmark"
-    assert job["spec"]["backoffLimit"] == 0 and job["spec"]["activeDeadlineSeconds"] == 720
+    assert job["spec"]["backoffLimit"] == 0 and job["spec"]["activeDeadlineSeconds"] == 600 + 1800
     for thing in (job, found["ConfigMap/minimax-m3-1-sglang-agg-gb300-benchmark-sweep"]):
         assert thing["metadata"]["labels"]["inferops.dynamo/benchmark"] == "minimax-m3-1-sglang-agg-gb300"
         assert thing["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "inferops.dynamo"

@@ -42,6 +42,18 @@ def test_cache_hits_are_those_of_the_frontend() -> None:
     assert _benchsummary.point(LOAD["points"][0], found, 4)["cache_hit"] == 0.5
 
 
+def test_fewer_requests_than_were_asked_for_are_not_all() -> None:
+    assert _benchsummary.point({**LOAD["points"][-1], "requests": 40}, files("concurrency-4"), 4)["whole"]
+    assert not _benchsummary.point({**LOAD["points"][-1], "requests": 400}, files("concurrency-4"), 4)["whole"]
+
+
+def test_a_number_that_is_not_known_any_more_does_not_pass_the_gate() -> None:
+    comparison = _benchsummary.compare(summary(), summary())
+    comparison["rows"][0]["now"] = comparison["rows"][0]["worse"] = None
+    assert "is not known" in _benchsummary.regressions(comparison, 10)[0]
+    assert _benchsummary.regressions(comparison, 0) == []
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -49,6 +61,10 @@ def test_cache_hits_are_those_of_the_frontend() -> None:
         ({"found": measured(c4=files("failed"))}, "NOT WHOLE: 326 of 400 requests of concurrency-4 failed: 1 x"),
         ({"found": measured(c4=files("concurrency-4", was_cancelled=True))}, "concurrency-4 was cancelled"),
         ({"found": {"concurrency-1": files("concurrency-1")}}, "not measured: concurrency-2, concurrency-4"),
+        *(
+            ({"found": measured(c4={**files("failed"), "phase_manifest.json": manifest})}, "326 of 400 requests")
+            for manifest in (b"", b'{"phases": [')
+        ),
         ({"found": {}}, "not measured: concurrency-1"),
         ({"failure": {"code": "WORKER_LOST", "message": "gone"}}, "the run ended with WORKER_LOST: gone"),
         ({"found": measured(c4={"profile_export_aiperf.json": b"{cut"})}, None),
@@ -132,4 +148,10 @@ def test_last_is_the_newest_whole_run_of_host_and_deployment() -> None:
     ]
     last = _benchsummary.newest(runs, "fra1", IDENTITY["name"])
     assert last and last["run"] == "new"
+    synthetic = summary(run="synthetic", finished="2026-11-06T00:00:00Z", identity={"synthetic_acceptance": True})
+    assert _benchsummary.newest([*runs, synthetic], "fra1", IDENTITY["name"]) == last
+    assert _benchsummary.newest([*runs, synthetic], "fra1", IDENTITY["name"], True) == synthetic
+    with pytest.raises(DynamoError, match="only one of this run and new") as raised:
+        _benchsummary.comparable(synthetic, last)
+    assert raised.value.code == "BENCHMARK_DIFFERS"
     assert _benchsummary.newest(runs[2:], "fra1", IDENTITY["name"]) is None

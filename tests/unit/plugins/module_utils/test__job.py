@@ -49,6 +49,11 @@ def waiting(reason: str, message: str = "") -> dict[str, Any]:
     return pod({"waiting": {"reason": reason, "message": message}})
 
 
+def node_took(live: dict[str, Any], reason: str = "Evicted") -> dict[str, Any]:
+    """The pod as the node has ended or refused it."""
+    return {**live, "status": {**live["status"], "reason": reason, "message": "The node was low on ephemeral-storage."}}
+
+
 RUNNING = pod({"running": {}}, "Running")
 UNSCHEDULABLE = pod({}, condition={
     "type": "PodScheduled", "status": "False", "reason": "Unschedulable",
@@ -120,6 +125,14 @@ FAILED: list[tuple[str, dict[str, Any], list[dict[str, Any]], str, str]] = [
     ("other", job("Failed", "BackoffLimitExceeded"), [ended(1, "Traceback")], "JOB_FAILED", "exit code 1"),
     ("memory", job("Failed", "BackoffLimitExceeded"), [ended(137, reason="OOMKilled")], "OOM_KILLED", "memory"),
     ("deadline", job("Failed", "DeadlineExceeded"), [], "DEADLINE_EXCEEDED", "deadline"),
+    ("evicted", job("Failed", "BackoffLimitExceeded"), [node_took(ended(137))], "EVICTED", "low on ephemeral-storage"),
+    (
+        "refused",
+        job("Failed", "BackoffLimitExceeded"),
+        [node_took(pod({}, "Failed"), "UnexpectedAdmissionError")],
+        "POD_REFUSED",
+        "UnexpectedAdmissionError",
+    ),
     (
         "no pod left",
         job("Failed", "BackoffLimitExceeded", "reached"),
@@ -278,3 +291,19 @@ def test_check_mode_waits_for_nothing() -> None:
         check_mode = True
 
     assert CHECKED({}, Check())["verdict"]["state"] == "STARTING"
+
+
+def test_a_second_pod_that_is_refused_is_seen() -> None:
+    late = {**REFUSED, "lastTimestamp": "2026-01-01T00:01:00Z"}
+    live = job()
+    live["metadata"]["uid"] = "job-1"
+    error = Fake((live, [ended(3)]), events=[late]).fails()
+    assert error.code == "QUOTA_EXCEEDED"
+
+
+def test_hashing_what_is_all_there_is_no_stall() -> None:
+    log = 'progress {"stage": "download", "files": 72, "files_total": 72, "bytes": 252, "bytes_total": 252}'
+    assert Fake((job(), [RUNNING]), log=log).fails(timeout=2000).code == "TIMED_OUT"
+    assert (
+        Fake((job(), [RUNNING]), log=log.replace('"bytes": 252', '"bytes": 251')).fails(timeout=2000).code == "STALLED"
+    )

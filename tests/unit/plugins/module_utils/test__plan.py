@@ -227,6 +227,7 @@ UNPINNED = {**MODEL, "path": "/mnt/tiny/aaaaaaaaaaaa"}
         (checkpoint(repository="acme/other"), UNPINNED, "u1", False),
         (checkpoint(layout="hub"), UNPINNED, "u1", False),
         (checkpoint(path="/cache/renamed/aaaaaaaaaaaa"), UNPINNED, "u1", False),
+        (checkpoint(path="/cache/b/original"), UNPINNED, "u1", False),
         (checkpoint(layout="hub", path="/cache"), {**UNPINNED, "layout": "hub", "path": "/cache"}, "u1", True),
     ],
 )
@@ -308,6 +309,7 @@ def proof(commit: str, layout: str = "folder", **data: str) -> dict[str, Any]:
         (proof(NEW), [], False),
         (proof(OLD, repository="x/y"), [], False),
         (proof(OLD, path="/cache/by-hand"), [], False),
+        (proof(OLD, adopted="true"), [], False),
         (proof(OLD, claim_uid="other"), [], False),
         (proof(OLD), [{"spec": {"args": [f"--model=/cache/b/{OLD[:12]}"]}}], False),
         (proof(OLD), [{"data": {"models": f'[{{"commit": "{OLD}"}}]'}}], False),

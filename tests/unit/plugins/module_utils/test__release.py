@@ -87,7 +87,7 @@ def test_the_release_of_m31() -> None:
         }
     ]
     assert release["workers"] == [
-        {"component": "Worker", "type": "worker", "replicas": 1, "gpus": 4, "cpu": "16", "memory": "128Gi"}
+        {"component": "Worker", "type": "worker", "replicas": 1, "nodes": 1, "gpus": 4, "cpu": "16", "memory": "128Gi"}
     ]
     assert release["job"]["name"] == "minimax-m3-1-model-download"
     assert (release["compute_domain"], release["config_maps"], release["timeouts"]) == (None, [], {"ready": 3600})

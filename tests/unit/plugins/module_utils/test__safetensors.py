@@ -242,6 +242,14 @@ def hub_layout(root: Path) -> Path:
     return repo
 
 
+def test_another_commit_that_is_fetched_meanwhile_takes_nothing_from_this_one(tmp_path: Path) -> None:
+    repo = hub_layout(tmp_path)
+    write(repo, **{f"trees/{COMMIT}.json": listing(checkpoint(tmp_path / "plain"))})
+    (repo / "blobs" / f"{'d' * 64}.12345678.incomplete").write_bytes(b"1")
+    found = check(str(repo / "snapshots" / COMMIT))
+    assert (found["state"], [p["code"] for p in found["problems"]]) == ("COMPLETE", ["leftover"])
+
+
 def test_hub_layout(tmp_path: Path) -> None:
     repo = hub_layout(tmp_path)
     verdict = check(str(repo), verify="sha256")

@@ -7,8 +7,13 @@ from __future__ import annotations
 import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Snapshot
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import read_scheduler, unbound, untolerated
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import (
+    claims_in_doubt,
+    read_scheduler,
+    untolerated,
+)
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
     NO_GPU,
     TAINT,
@@ -124,7 +129,14 @@ def test_a_claim_that_is_bound_by_now_is_not_said_to_lack_a_volume() -> None:
         (found,) = pod_causes(waits, snapshot._replace(claims=claims))
         assert (found.code, found.budget, found.extra) == (code, "slow", extra)
     assert "is bound by now" in found.evidence
-    assert unbound(waits) and not unbound(pod(scheduled=TAINT))
+    assert claims_in_doubt([waits, pod(scheduled=TAINT)], lambda name: {"metadata": {"name": name}}) == [
+        {"metadata": {"name": "cache"}}
+    ]
+
+    def forbidden(name: str) -> Object:
+        raise DynamoError("no", "FORBIDDEN")
+
+    assert claims_in_doubt([waits], forbidden) == [] == claims_in_doubt([pod(scheduled=TAINT)], forbidden)
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,7 @@ def test_a_preset_and_what_wins_over_it(tmp_path: Path) -> None:
         ({"preset": "x", "release": release(HUB)}, "BENCHMARK_LOAD", "has no preset x; it has agentic"),
         ({"job": {"image": ""}}, "BENCHMARK_IMAGE", "benchmark_image"),
         ({"synthetic_acceptance": True}, "BENCHMARK_SYNTHETIC", "benchmark_synthetic_acceptance is True"),
+        ({"job": {**JOB, "env": {"HF_TOKEN": "hf_" + "x" * 20}}}, "BAD_OPTION", "benchmark_env.HF_TOKEN: "),
         ({"baseline": "nowhere"}, "BENCHMARK_DIFFERS", "benchmark_baseline: nowhere is neither"),
         (
             {"load": {"trace": {"file": "/no/such"}}},
@@ -83,7 +84,10 @@ def test_refused(tmp_path: Path, params: dict[str, Any], code: str, words: str) 
     assert raised.value.code == code
 
 
-@pytest.mark.parametrize(("text", "words"), [("{}\n{", ":2 is no JSON"), ("{}\n[]", ":2 is no request, but list")])
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("{}\n{", ":2 is no JSON"), ("{}\n \n[]", ":3 is no request, but list"), (" \n", "has no request")],
+)
 def test_a_bad_line_of_a_trace_is_named(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "t").write_text(text)
     with pytest.raises(DynamoError, match=words):

@@ -1,0 +1,36 @@
+# Copyright (c) 2026, inferops.dynamo contributors
+# GNU General Public License v3.0+ (see LICENSES/GPL-3.0-or-later.txt or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A benchmark with synthetic acceptance that is refused: there is nothing to put back, so nothing is deployed."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import kubeconfig, run_playbook, stand_ins
+
+pytestmark = pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make unit: see test_inputs")
+PLAN = """
+import time
+from ansible.plugins.action import ActionBase
+
+class ActionModule(ActionBase):
+    def run(self, tmp=None, task_vars=None):
+        reasons = dict(deploy="another image")
+        plan = dict(steps=["model_cache", "deploy"], reasons=reasons, findings=[], synthetic=False)
+        return dict(release=self._task.args["release"], plan=plan, cluster=dict(context="c"), started=time.time())
+"""
+
+
+def test_what_is_refused_is_not_deployed_afterwards(tmp_path: Path) -> None:
+    stand_ins(tmp_path / "collections", {"preflight_info": PLAN})
+    options = ["-ebenchmark_synthetic_acceptance=true", "-eallow_gap=true"]
+    cluster = {"dynamo_kubeconfig": kubeconfig(tmp_path), "dynamo_report_dir": ""}
+    hosts = {"fra1": {**cluster, "dynamo_target": "vllm-agg-gb200"}}
+    done = run_playbook(tmp_path, "benchmark", hosts, *options, collections=tmp_path / "collections")
+    assert done.returncode != 0
+    assert "What is deployed is not this release (another image): run deploy.yml first." in done.stdout
+    assert "Bring the checkpoint into the cache" not in done.stdout and "Apply the release" not in done.stdout
