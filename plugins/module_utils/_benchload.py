@@ -44,6 +44,7 @@ SPEC: dict[str, Any] = {
 }
 CONCURRENCY = [1, 8, 32]
 RATE_SECONDS = 120  # of a point with a rate, when nobody says how long
+MOST = 1e9  # users, requests per second, requests, seconds
 SYNTHETIC_ONLY = ("input_tokens", "output_tokens", "shared_prefix")
 TRACE_ONLY = ("max_input_tokens", "max_output_tokens")
 
@@ -87,8 +88,8 @@ def normalise(given: Mapping[str, Any]) -> Load:
 
 
 def _positive(key: str, value: Any) -> Any:
-    if value <= 0:
-        raise refuse(key, f"must be positive, found {value}")
+    if not 0 < value <= MOST:
+        raise refuse(key, f"must be positive and at most {MOST:g}, found {str(value)[:40]}")
     return value
 
 
@@ -99,6 +100,8 @@ def _trace(trace: dict[str, Any]) -> dict[str, str]:
     if trace["sha256"] and not re.fullmatch(r"[0-9a-f]{64}", trace["sha256"]):
         raise refuse("trace.sha256", "must be 64 hexadecimal digits in lower case")
     name = trace[sources[0]]
+    if not name:
+        raise refuse(f"trace.{sources[0]}", "must not be empty")
     if sources[0] == "path" and (name.startswith("/") or ".." in name.split("/")):
         raise refuse("trace.path", f"must be a path below the mount of the model cache, found {name}")
     found = {"source": sources[0], "name": name, "sha256": trace["sha256"]}
@@ -107,9 +110,9 @@ def _trace(trace: dict[str, Any]) -> dict[str, str]:
 
 def _points(options: Mapping[str, Any], trace: bool) -> list[dict[str, Any]]:
     for one, other in (("concurrency", "rate"), ("requests", "seconds")):
-        if options[one] and options[other]:
+        if options[one] is not None and options[other] is not None:
             raise refuse(one, f"excludes {other}")
-    kind = "rate" if options["rate"] else "concurrency"
+    kind = "concurrency" if options["rate"] is None else "rate"
     values = options[kind] if options[kind] is not None else CONCURRENCY
     if not values or len(set(values)) != len(values):
         raise refuse(kind, f"must be a list of different numbers, found {values}")
@@ -117,9 +120,11 @@ def _points(options: Mapping[str, Any], trace: bool) -> list[dict[str, Any]]:
     for value in values:
         number = f"{_positive(kind, value):g}"
         point: dict[str, Any] = {"name": f"{kind}-{number}", kind: value}
-        if options["seconds"] or (kind == "rate" and not options["requests"] and not trace):
-            point["seconds"] = _positive("seconds", options["seconds"] or RATE_SECONDS)
-        elif options["requests"]:
+        if options["seconds"] is not None:
+            point["seconds"] = _positive("seconds", options["seconds"])
+        elif kind == "rate" and options["requests"] is None and not trace:
+            point["seconds"] = RATE_SECONDS
+        elif options["requests"] is not None:
             point["requests"] = _positive("requests", options["requests"])
         else:
             point["requests"] = None if trace else max(20, 8 * value)
@@ -127,6 +132,8 @@ def _points(options: Mapping[str, Any], trace: bool) -> list[dict[str, Any]]:
         if warmup < 0:
             raise refuse("warmup", f"must not be negative, found {warmup}")
         points.append({**point, "warmup": warmup})
+    if len({point["name"] for point in points}) != len(points):
+        raise refuse(kind, f"has numbers that are the same in six digits, found {values}")
     return points
 
 

@@ -98,9 +98,9 @@ def slug(repository: str) -> str:
     return re.sub(r"[^a-z0-9]", "-", repository.lower())
 
 
-def _get(send: Send, url: str, headers: dict[str, str]) -> _http.Response:
+def _ask(send: Send, method: str, url: str, headers: dict[str, str]) -> _http.Response:
     for _i in range(3):  # a renamed repository redirects once, on the same host
-        answer = send("GET", url, headers)
+        answer = send(method, url, headers)
         target = urllib.parse.urljoin(url, answer.headers.get("location", ""))
         same = urllib.parse.urlsplit(target)[:2] == urllib.parse.urlsplit(url)[:2]
         if not 300 <= answer.status < 400 or not same or target == url:
@@ -129,7 +129,7 @@ def access(send: Send, endpoint: str, repository: str, revision: str = "", token
     base, headers = endpoint.rstrip("/"), {"authorization": f"Bearer {token}"} if token else {}
     name, at = urllib.parse.quote(repository), urllib.parse.quote(revision, safe="")
     try:
-        answer = _get(send, f"{base}/api/models/{name}/revision/{at}?blobs=true", headers)
+        answer = _ask(send, "GET", f"{base}/api/models/{name}/revision/{at}?blobs=true", headers)
         if answer.status == 200:
             info = answer.json()
             siblings = info.get("siblings") or []
@@ -144,14 +144,15 @@ def access(send: Send, endpoint: str, repository: str, revision: str = "", token
             if not names:
                 return result
             file = "config.json" if "config.json" in names else names[0]
-            answer = send("HEAD", f"{base}/{name}/resolve/{result['commit']}/{urllib.parse.quote(file)}", headers)
+            resolve = f"{base}/{name}/resolve/{result['commit']}/{urllib.parse.quote(file)}"
+            answer = _ask(send, "HEAD", resolve, headers)
             # A redirect to the storage, or a missing single file, comes after the gate.
             if answer.status < 400 or answer.headers.get("x-error-code") == "EntryNotFound":
                 return result
         result["status"], result["detail"] = _refusal(answer, token), f"{base}: HTTP {answer.status}"
     except _http.TransportError as error:
         result["status"], result["detail"] = "HUB_UNREACHABLE", f"{base}: {str(error).rpartition(': ')[2]}"
-    except (ValueError, AttributeError, KeyError, TypeError):
+    except (ValueError, AttributeError, KeyError, TypeError, RecursionError):
         result["status"], result["detail"] = "HUB_UNREACHABLE", f"{base} does not answer as a model hub"
     return result
 

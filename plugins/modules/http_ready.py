@@ -150,6 +150,7 @@ code:
 
 from typing import Any
 
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, fetch, opener
 from ansible_collections.inferops.dynamo.plugins.module_utils._ready import OPERATORS, Expectation, wait
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
@@ -183,6 +184,12 @@ ARGUMENT_SPEC: dict[str, Any] = {
 
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """attempts, seconds and answers; DynamoError URL_NOT_READY or URL_FINAL."""
+    for number, url in enumerate(params["urls"]):
+        if "@" in url.partition("://")[2].partition("/")[0]:
+            raise DynamoError(
+                f"urls[{number}] holds a user name or password; give the address without it, and a header.",
+                "BAD_OPTION",
+            )
     if run.check_mode:
         return {"changed": False}
     headers = {str(name): str(value) for name, value in params["headers"].items()}

@@ -277,6 +277,27 @@ class Writer(threading.Thread):
             say("stage", f"the writer file stays: {error}")
 
 
+def another_commit(root: str, commit: str) -> str:
+    """The commit that a folder says it holds, in the hub's listing or in our record, where that isn't this one."""
+    if _safetensors.read_listing(root, commit) is not None:
+        return ""
+    named = _safetensors._commit_of(root, "")
+    if not named:
+        try:
+            with open(os.path.join(root, _safetensors.RECORD)) as file:
+                named = str(json.load(file)["commit"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return ""
+    return "" if named == commit else named
+
+
+def blob_is_there(root: str, info: dict[str, Any]) -> bool:
+    """In the hub's layout another commit may have brought the content: then it is only linked to."""
+    blobs = os.path.join(_safetensors._hub_root(root), "blobs")
+    path = os.path.join(blobs, str(info.get("lfs_sha256") or info.get("blob_id")))
+    return bool(_safetensors._hub_root(root)) and os.path.isfile(path) and os.path.getsize(path) == info["size"]
+
+
 def missing(root: str, files: dict[str, dict[str, Any]]) -> dict[str, int]:
     """{file: bytes} of what is not there in its published size."""
     found = {}
@@ -408,6 +429,13 @@ def look(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str, An
     """The record of a checkpoint that is there. A folder that somebody filled may lack the hub's listing: then it is
     proved to the level that its files allow, but sha256 is never claimed without."""
     level = spec["verify"]
+    other = another_commit(root, model["commit"])
+    if other:
+        raise Fail(
+            3,
+            f"{root} says of itself that it holds commit {other[:12]}, not {model['commit'][:12]}: name that one"
+            " (dynamo_model_commit), or another folder",
+        )
     verdict = _safetensors.check(root, model["commit"], level)
     if verdict["state"] != "COMPLETE":
         raise Fail(_safetensors.EXIT[verdict["state"]], f"{model['id']} in {root}: {first_problems(verdict)}")
@@ -429,7 +457,8 @@ def download(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str
         wrong = {rel for rel in missing(root, files) if os.path.lexists(os.path.join(root, rel))}
         for rel in sorted(wrong | set(bad_files(verdict))):
             remove(root, rel)
-    needed, free = sum(missing(root, files).values()), shutil.disk_usage(spec["mount"]).free
+    unlinked = {rel: size for rel, size in missing(root, files).items() if not blob_is_there(root, files[rel])}
+    needed, free = sum(unlinked.values()), shutil.disk_usage(spec["mount"]).free
     if needed > free:
         raise Fail(
             6, f"{model['id']} needs {gigabytes(needed)} more, the claim {spec['claim']} has {gigabytes(free)} free"

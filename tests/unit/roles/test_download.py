@@ -66,12 +66,12 @@ class Pod:
         self.termination = folder / "termination-log"
         self.stdout = ""
 
-    def model(self, name: str = "acme/small", layout: str = "folder", commit: str = COMMIT) -> dict[str, str]:
+    def model(self, name: str = "acme/small", layout: str = "folder", commit: str = COMMIT) -> dict[str, Any]:
         path = self.mount / name.split("/")[1] / commit[:12] if layout == "folder" else self.mount
         return {"id": name, "commit": commit, "layout": layout, "path": str(path)}
 
     def run(
-        self, *models: dict[str, str], verify: str = "sizes", token: str = "", source: str = "download"
+        self, *models: dict[str, Any], verify: str = "sizes", token: str = "", source: str = "download"
     ) -> tuple[int, Any]:
         """(exit code, termination message). The log of the hub begins anew."""
         self.hub.log.clear()
@@ -257,6 +257,18 @@ def test_a_listing_that_leads_elsewhere_deletes_nothing(pod: Pod) -> None:
     assert served.is_file()
 
 
+def test_a_folder_that_says_it_is_another_commit_proves_nothing(pod: Pod) -> None:
+    assert pod.run()[0] == 0
+    asked = pod.model() | {"commit": "f" * 40, "adopted": True}
+    for source in ("populated", "proved"):
+        code, result = pod.run(asked, source=source)
+        assert code == 3 and f"holds commit {COMMIT[:12]}" in result["message"]
+    shutil.rmtree(pod.root / ".cache")
+    assert pod.run(asked, source="populated")[0] == 3, "our record says it, too"
+    (pod.root / ".inferops-dynamo.json").unlink()
+    assert pod.run(asked, source="populated")[0] == 0
+
+
 def test_no_space(pod: Pod) -> None:
     entry = next(e for e in pod.hub.repositories["acme/small"].entries if e["path"] == SHARD)
     entry["size"] = entry["lfs"]["size"] = 1 << 60
@@ -286,7 +298,7 @@ def test_what_somebody_else_filled_is_only_looked_at(pod: Pod) -> None:
 
 
 def test_an_adopted_folder_is_never_downloaded_to(pod: Pod) -> None:
-    assert pod.run({**pod.model(), "adopted": True})[0] == 3  # type: ignore[dict-item]
+    assert pod.run({**pod.model(), "adopted": True})[0] == 3
     assert pod.hub.log == []
 
 

@@ -50,6 +50,8 @@ OPEN = answer(200, INFO)
         (OPEN, answer(200), None, "ok"),
         (OPEN, answer(302, location="https://storage.invalid/x"), None, "ok"),
         (OPEN, answer(404, x_error_code="EntryNotFound"), None, "ok"),
+        (OPEN, [answer(307, location="/new/name/x"), answer(401, x_error_code="GatedRepo")], None, "TOKEN_MISSING"),
+        (Response(200, {}, b"[" * 100_000), None, None, "HUB_UNREACHABLE"),
         (OPEN, answer(401, x_error_code="GatedRepo"), None, "TOKEN_MISSING"),
         (OPEN, answer(403, x_error_code="GatedRepo"), "hf_x", "TOKEN_REFUSED"),
         (answer(401), None, None, "TOKEN_MISSING"),

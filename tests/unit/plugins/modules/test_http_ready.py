@@ -56,6 +56,12 @@ def ask(*urls: str, **options: Any) -> dict[str, Any]:
     return http_ready.run({**params, **wanted, **options}, Run())
 
 
+def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
+    with pytest.raises(DynamoError, match=r"urls\[1\] holds a user name or password") as caught:
+        ask("http://a/", "http://user:s3cr3tpw@b/")
+    assert caught.value.code == "BAD_OPTION" and "s3cr3tpw" not in str(caught.value)
+
+
 def test_ready(url: str) -> None:
     result = ask(url, f"{url}/other", successes=2, interval=0, timeout=60, headers={"X-Token": "a"})
     assert result["attempts"] == 2 and [a["problem"] for a in result["answers"]] == ["", ""]
