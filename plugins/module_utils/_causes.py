@@ -19,7 +19,7 @@ class Snapshot(NamedTuple):
 
     events, deployments, replicasets: of the namespace. logs: last lines by "<pod>/<container>". nodes, claims: only
     while the scheduler speaks of taints, of claims without a volume. known: what the wait found when it began, as
-    `_podcauses.runs` has it.
+    `_diagnose.at_first` has it.
     """
 
     view: View

@@ -12,10 +12,9 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
 from ansible_collections.inferops.dynamo.plugins.module_utils._changes import Changes
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
-from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, diagnose, pulling
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, at_first, diagnose, pulling
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
-from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import runs
 from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import claims_in_doubt, tainted
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class Wait:
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
-        self.known: dict[str, tuple[str, int]] | None = None  # pods and runs of containers at the first look
+        self.known: dict[str, tuple[str, int]] | None = None  # what the first look found
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
         """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds.
@@ -116,12 +115,11 @@ class Wait:
         component_path = _dgd.pathway(dgd) == "component"
         dcds = self._list(*DCD, label_selector=selector) if component_path else []
         view = View(dgd, dcds, pods)
-        self.known = runs(pods) if self.known is None else self.known
         if _dgd.judge(view).state == "READY":
             return Snapshot(view)
         wanted = sum(c.desired for c in _dgd.components(dgd))
         short = len(_dgd.alive(pods)) < wanted and component_path
-        return Snapshot(
+        snapshot = Snapshot(
             view,
             self._list("v1", "Event"),
             self._list("apps/v1", "Deployment", label_selector=selector) if short else [],
@@ -129,8 +127,9 @@ class Wait:
             self._logs(pods),
             self._list("v1", "Node") if any(map(tainted, pods)) else [],
             claims_in_doubt(pods, lambda name: self.cluster.get(*CLAIM, name, self.namespace)),
-            self.known,
         )
+        self.known = at_first(snapshot) if self.known is None else self.known
+        return snapshot._replace(known=self.known)
 
     def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:
         """Objects that only help to explain: a user who may not read them still gets a verdict."""

@@ -21,12 +21,14 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     pod_events,
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, label
-from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
+from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes, runs
 
 # Defaults of the budgets, in seconds; `restarts` is a number of restarts of one container.
 BUDGETS: dict[str, float] = {"config": 30, "scheduling": 60, "operator": 120, "slow": 300, "restarts": 5}
 # Seconds after which something that may pass is worth a line of progress.
 LASTING = 5
+# Seconds after which a ReplicaSet has tried again to make a refused pod: its queue's longest back-off is 1000 s.
+MADE_AGAIN = 1030
 
 
 def _newest(pods: list[Object]) -> list[Object]:
@@ -184,18 +186,32 @@ def _missing(snapshot: Snapshot) -> list[Finding]:
             continue
         owners = [*snapshot.replicasets, *snapshot.deployments, *view.dcds]
         mine = [o for o in owners if label(o, _dgd.COMPONENT) == component.name and not _dgd.leaving(o)]
-        refusal = next((r for r in map(_refusal, mine) if r[1]), None)
-        if refusal:
-            title, text = refusal
+        refused = next((owner for owner in mine if _refusal(owner)[1]), None)
+        if refused:
+            title, text = _refusal(refused)
             code, hint, budget = read_refusal(text)
             if code == "QUOTA_EXCEEDED" and any(map(_dgd.leaving, view.pods)):
                 budget = ""  # ending pods still hold the quota
-            found.append(Finding(code, title, mask(text), hint, budget, key))
+            # It may be mended, and the ReplicaSet has not tried again: that makes an event.
+            told = snapshot.known.get(str(refused["metadata"].get("uid")))
+            extra = MADE_AGAIN if told and _newest_refusal(snapshot) <= told[0] else 0
+            found.append(Finding(code, title, mask(text), hint, budget, key, extra=extra))
         elif not pods:
             text = f"{component.name}: no pod exists, {component.desired} wanted, and no condition says why"
             hint = "Look at the operator's log and at the Deployments of the namespace."
             found.append(Finding("NO_PODS", f"DynamoGraphDeployment/{graph}", text, hint, "operator", key))
     return found
+
+
+def _newest_refusal(snapshot: Snapshot) -> str:
+    return max((event_time(e) for e in snapshot.events if e.get("reason") == "FailedCreate"), default="")
+
+
+def at_first(snapshot: Snapshot) -> dict[str, tuple[str, int]]:
+    """What the first look of a wait finds: `runs`, and who should make pods, each with the time of the last refusal."""
+    owners = [*snapshot.replicasets, *snapshot.deployments, *snapshot.view.dcds]
+    told = (_newest_refusal(snapshot), 0)
+    return {**runs(snapshot.view.pods), **{str(owner["metadata"].get("uid")): told for owner in owners}}
 
 
 def read_refusal(text: str) -> tuple[str, str, str]:

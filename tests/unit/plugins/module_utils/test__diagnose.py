@@ -6,7 +6,13 @@ from __future__ import annotations
 
 import pytest
 
-from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, Snapshot, diagnose, pulling
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import (
+    Patience,
+    Snapshot,
+    at_first,
+    diagnose,
+    pulling,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import runs
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
     CREATING,
@@ -95,6 +101,18 @@ def test_a_quota_that_ending_pods_still_hold_is_waited_for() -> None:
     ending = pod("old", leaving=True, worker_hash=NEW)
     found = diagnose(look(ending, replicasets=[owner("ReplicaSet", failure)]))
     assert [f.budget for f in found if f.code == "QUOTA_EXCEEDED"] == [""]
+
+
+def test_a_refusal_from_before_the_wait_counts_when_it_is_told_again() -> None:
+    """A quota that was raised brings no pod before the ReplicaSet tries again, up to 1000 s later."""
+    failure = {"type": "ReplicaFailure", "status": "True", "message": 'pods "w" is forbidden: exceeded quota: gpus'}
+    old, again = (event("FailedCreate", "x", about="w", kind="ReplicaSet", at=at) for at in (1, 9))
+    before = look(replicasets=[{**owner("ReplicaSet", failure)}], events=(old,))
+    before.replicasets[0]["metadata"]["uid"] = "uid-w"
+    known = at_first(before)
+    assert [f.extra for f in diagnose(before)] == [0]
+    assert [f.extra for f in diagnose(before._replace(known=known))] == [1030]
+    assert [f.extra for f in diagnose(before._replace(known=known, events=[old, again]))] == [0]
 
 
 def test_write_conflicts_of_the_operator_are_no_cause() -> None:
