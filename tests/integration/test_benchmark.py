@@ -12,6 +12,7 @@ import shutil
 import signal
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,7 @@ def look(page: Path, folder: Path) -> None:
     """A headless browser opens the page, where there is one."""
     browser = next(filter(None, map(shutil.which, ("chromium-headless-shell", "chromium", "google-chrome"))), None)
     if not browser:
+        warnings.warn("no headless browser on this machine: the page was not opened", stacklevel=2)
         return
     command = [browser, "--headless", "--no-sandbox", "--dump-dom", f"file://{page}"]
     dom = subprocess.run(command, check=True, capture_output=True, text=True, timeout=120).stdout
