@@ -17,7 +17,11 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import P
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
-from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import claims_in_doubt, tainted
+from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import (
+    claims_in_doubt,
+    mounted_claims,
+    tainted,
+)
 
 if TYPE_CHECKING:
     from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import Cluster
@@ -341,12 +345,8 @@ class Wait:
 
     def claims_of(self, job: Object) -> dict[str, str]:
         """The uid of every claim that the Job mounts, by name."""
-        names = [
-            (v.get("persistentVolumeClaim") or {}).get("claimName")
-            for v in job["spec"]["template"]["spec"].get("volumes") or []
-        ]
         claims = {}
-        for name in filter(None, names):
+        for name in mounted_claims(job["spec"]["template"]["spec"]):
             claim = self._claim(name)
             claims[name] = str(claim["metadata"]["uid"]) if claim else ""
         return claims

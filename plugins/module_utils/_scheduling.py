@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._capacity import obstacle, tolerated
@@ -163,7 +162,7 @@ def claims_in_doubt(pods: list[Object], read: Callable[[str], Object | None]) ->
     """The claims of pods of which the scheduler says that they have no volume. read: one by its name."""
     waiting = [p for p in pods if re.search(UNBOUND, str(_dgd.condition(p, "PodScheduled").get("message") or ""))]
     found = []
-    for name in sorted({name for pod in waiting for name in _claims_of(pod) if name}):
+    for name in sorted({name for pod in waiting for name in mounted_claims(pod.get("spec"))}):
         try:
             found.append(read(name))
         except DynamoError as error:
@@ -217,14 +216,15 @@ def _preempted(pod: Object, snapshot: Snapshot) -> str:
 NO_VOLUME = "The claim has no volume: check dynamo_storage_class, its provisioner, or the volume that should be bound."
 
 
-def _claims_of(pod: Object) -> list[Any]:
-    volumes = (pod.get("spec") or {}).get("volumes") or []
-    return [(volume.get("persistentVolumeClaim") or {}).get("claimName") for volume in volumes]
+def mounted_claims(spec: Object | None) -> list[str]:
+    """The claims that a pod of this spec mounts, by name."""
+    claims = [volume.get("persistentVolumeClaim") or {} for volume in (spec or {}).get("volumes") or []]
+    return [str(claim["claimName"]) for claim in claims if claim.get("claimName")]
 
 
 def _claim_events(pod: Object, snapshot: Snapshot, key: str) -> list[Finding]:
     """What the last event about one of the pod's claims says against it; nothing without one."""
-    names = _claims_of(pod)
+    names = mounted_claims(pod.get("spec"))
     events = [
         e
         for e in sorted(snapshot.events, key=event_time)
@@ -242,7 +242,7 @@ def _claim_events(pod: Object, snapshot: Snapshot, key: str) -> list[Finding]:
 
 
 def _claim_pending(pod: Object, snapshot: Snapshot, title: str, key: str, message: str) -> list[Finding]:
-    names = _claims_of(pod)
+    names = mounted_claims(pod.get("spec"))
     mine = [claim for claim in snapshot.claims if claim["metadata"]["name"] in names]
     if mine and all((claim.get("status") or {}).get("phase") == "Bound" for claim in mine):
         evidence = f"the scheduler looks again after 5 min at most: claim {mine[0]['metadata']['name']} is bound by now"

@@ -107,15 +107,21 @@ def write_json(path: str, data: dict[str, Any]) -> None:
         raise
 
 
+def read_record(path: str) -> dict[str, Any]:
+    """A record in the volume, empty if there is none."""
+    try:
+        with open(path) as file:
+            found = json.load(file)
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
 def recorded_level(spec: dict[str, Any], model: dict[str, Any]) -> str:
     """To which level the record in the volume proves this checkpoint, "" if there is none."""
-    try:
-        with open(record_path(spec, model)) as file:
-            record = json.load(file)
-        same = record["repository"] == model["id"] and record["commit"] == model["commit"]
-        return str(record["verify"]) if same else ""
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""
+    found = read_record(record_path(spec, model))
+    same = found.get("repository") == model["id"] and found.get("commit") == model["commit"]
+    return str(found.get("verify") or "") if same else ""
 
 
 # --- the hub ----------------------------------------------------------------------------------------------------------
@@ -281,13 +287,8 @@ def another_commit(root: str, commit: str) -> str:
     """The commit that a folder says it holds, in the hub's listing or in our record, where that isn't this one."""
     if _safetensors.read_listing(root, commit) is not None:
         return ""
-    named = _safetensors._commit_of(root, "")
-    if not named:
-        try:
-            with open(os.path.join(root, _safetensors.RECORD)) as file:
-                named = str(json.load(file)["commit"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""
+    record = read_record(os.path.join(root, _safetensors.RECORD))
+    named = _safetensors._commit_of(root, "") or str(record.get("commit") or "")
     return "" if named == commit else named
 
 
