@@ -35,7 +35,7 @@ import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from itertools import accumulate, islice
+from itertools import accumulate, groupby, islice
 from math import prod
 from operator import lt, mul
 from typing import Any, NamedTuple, NoReturn
@@ -65,7 +65,6 @@ CHUNK = 1 << 20
 TOKENIZERS = (
     "tokenizer.json",
     "tokenizer.model",
-    "tokenizer_config.json",
     "vocab.json",
     "vocab.txt",
     "tekken.json",
@@ -268,14 +267,15 @@ def check_header(raw: bytes, data: int) -> tuple[set[bytes], set[str]]:
 
 
 def _read(fd: int, start: int, length: int) -> bytes:
-    parts = []
-    while length > 0:
-        part = os.pread(fd, min(length, 1 << 26), start)
-        if not part:
-            break
-        parts.append(part)
+    first = part = os.pread(fd, min(length, 1 << 26), start)
+    if len(first) == length:
+        return first
+    parts = [first]
+    while part and length > len(part):
         start, length = start + len(part), length - len(part)
-    return b"".join(parts) if len(parts) != 1 else parts[0]
+        part = os.pread(fd, min(length, 1 << 26), start)
+        parts.append(part)
+    return b"".join(parts)
 
 
 def _sniff(head: bytes, size: int, typed: bool) -> None:
@@ -284,7 +284,7 @@ def _sniff(head: bytes, size: int, typed: bool) -> None:
         raise Bad("empty_file", "the file is empty")
     if head.startswith(b"version https://git-lfs"):
         raise Bad("lfs_pointer", "a git-lfs pointer, not the file itself")
-    if typed and head[:512].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
+    if typed and b"<" in head[:512] and head[:512].lstrip().lower().startswith((b"<!doctype", b"<html", b"<?xml")):
         raise Bad("html_page", "a web page (an error page of a proxy or hub?), not the file itself")
 
 
@@ -321,18 +321,27 @@ def _tensors_of(
         Problem("note", "unknown_dtype", rel, f"dtype {_name(dtype)} is not known here: its sizes are not checked")
         for dtype in sorted(unknown)[:5]
     ]
-    if wanted is not None:
+    if wanted is not None and (len(wanted) != len(tensors) or not tensors.issuperset(wanted)):
         names = set(wanted)
-        if names != tensors:
-            for level, code, what, odd in (
-                ("corrupt", "tensor_not_in_shard", "in the index and not in this shard", names - tensors),
-                ("unlisted", "tensor_not_in_index", "in this shard and not in the index", tensors - names),
-            ):
-                if odd:
-                    problems.append(
-                        Problem(level, code, rel, f"{len(odd)} tensors are {what}, first {_name(min(odd))}")
-                    )
+        for level, code, what, odd in (
+            ("corrupt", "tensor_not_in_shard", "in the index and not in this shard", names - tensors),
+            ("unlisted", "tensor_not_in_index", "in this shard and not in the index", tensors - names),
+        ):
+            if odd:
+                problems.append(Problem(level, code, rel, f"{len(odd)} tensors are {what}, first {_name(min(odd))}"))
     return len(tensors), size - 8 - len(header), problems
+
+
+def _companion(fd: int, head: bytes, size: int) -> None:
+    """A config, tokenizer or the like as json.load takes it; of a long one only the end, which a cut one lacks."""
+    if size > CHUNK:
+        if _read(fd, size - 64, 64).rstrip()[-1:] not in (b"}", b"]"):
+            raise Bad("not_json", "the JSON has no end")
+        return
+    try:
+        json.loads(head + _read(fd, len(head), size - len(head)), parse_int=_INT)
+    except (ValueError, RecursionError) as error:
+        raise Bad("not_json", f"no valid JSON: {str(error)[:200]}") from None
 
 
 def check_file(rel: str, path: str, wanted: list[bytes] | None = None, published: str = "") -> Shard:
@@ -355,8 +364,8 @@ def check_file(rel: str, path: str, wanted: list[bytes] | None = None, published
                             tensors, size, problems = _tensors_of(fd, head, before.st_size, rel, wanted)
                     else:
                         tensors, size, problems = _tensors_of(fd, head, before.st_size, rel, wanted)
-                elif rel.rpartition("/")[2] == "config.json":
-                    _loads(head + _read(fd, len(head), min(before.st_size, BIG) - len(head)), numbers=True)
+                elif rel.endswith(".json") and not rel.endswith(".safetensors.index.json"):
+                    _companion(fd, head, before.st_size)
                 if published:
                     _hash(fd, before.st_size, published)
                     hashed = True
@@ -383,6 +392,8 @@ def _stat(rel: str, path: str) -> Found:
             return Found(path, -1, Problem("incomplete", "link_to_nothing", rel, "a link to a file that is not there"))
         code = "link_loop" if error.errno == errno.ELOOP else "unreadable"
         return Found(path, -1, Problem("corrupt", code, rel, error.strerror or str(error)))
+    if stat.S_ISDIR(info.st_mode) and not rel.endswith(".safetensors"):
+        return Found(path, -1, Problem("note", "link_to_directory", rel, "a link to a directory: not followed"))
     if not stat.S_ISREG(info.st_mode):
         return Found(path, -1, Problem("corrupt", "special_file", rel, "not a regular file"))
     return Found(path, info.st_size, None)
@@ -522,11 +533,11 @@ def _pairs(raw: bytes, at: int) -> tuple[dict[str, list[bytes]], bytes] | None:
         names = parts[1::4]
         ordered = ordered and last < names[0] and all(map(lt, names, islice(names, 1, None)))
         last = names[-1]
-        for name, shard in zip(names, parts[3::4]):
-            try:
-                shards[shard].append(name)
-            except KeyError:
-                shards[shard] = [name]
+        done = 0
+        for shard, run in groupby(parts[3::4]):
+            count = len(list(run))
+            shards.setdefault(shard, []).extend(names[done : done + count])
+            done += count
         at, first = end, False
     # Names in order are all different; telling so from a set of them takes as long as all the rest.
     if not ordered and len(set().union(*shards.values())) != sum(map(len, shards.values())):
@@ -572,22 +583,25 @@ def _read_index(rel: str, path: str, problems: list[Problem]) -> _Index | None:
     except OSError as error:
         problems.append(Problem("corrupt", "unreadable", rel, error.strerror or str(error)))
         return None
-    folder = rel.rpartition("/")[0]
-    return _Index(rel, {os.path.normpath(os.path.join(folder, shard)): names for shard, names in shards.items()}, total)
+    folder = rel[: rel.rfind("/") + 1]
+    named: dict[str, list[bytes]] = {}
+    for shard, names in shards.items():
+        named.setdefault(os.path.normpath(folder + shard), []).extend(names)
+    return _Index(rel, named, total)
 
 
 def _numbered(weights: list[str], indexed: set[str]) -> Iterator[Problem]:
-    """Gaps in model-00001-of-00072 names that no index covers."""
+    """Gaps in model-00001-of-00072 names (some count from 0); where an index names model-*, it says what is needed."""
+    covered = {match[1] for match in map(_NUMBERED.match, indexed) if match}
     groups: dict[tuple[str, str], set[int]] = {}
     for rel in weights:
         match = _NUMBERED.match(rel)
-        if match and rel not in indexed:
+        if match and match[1] not in covered:
             groups.setdefault((match[1], match[3]), set()).add(int(match[2]))
     for (stem, total), have in sorted(groups.items()):
-        if indexed.intersection(f"{stem}-{number:05d}-of-{total}.safetensors" for number in list(have)[:1]):
-            continue
-        first = next((number for number in range(1, int(total) + 1) if number not in have), 0)
-        if first:
+        begin = 0 if 0 in have else 1
+        first = next((number for number in range(begin, begin + int(total)) if number not in have), -1)
+        if first >= 0:
             missing = int(total) - len(have)
             yield Problem(
                 "incomplete",
@@ -654,13 +668,14 @@ class _Check:
         wanted: dict[str, list[bytes]] = {}
         for index in indexes:
             for shard, names in index.shards.items():
-                wanted.setdefault(shard, []).extend(names)
+                wanted[shard] = [*{*wanted[shard], *names}] if shard in wanted else names
         have = sorted(rel for rel in self.files if rel.endswith(".safetensors"))
         self.shards = len(have)
         for rel in sorted(wanted.keys() - self.files.keys()):
             if self.listing is None or rel not in self.listing:
                 self.add("incomplete", "shard_missing", rel, "named in the index and not there")
-        self.problems.extend(_numbered(have, set(wanted)))
+        published = have if self.listing is None else [rel for rel in have if rel in self.listing]
+        self.problems.extend(_numbered(published, set(wanted)))
         if wanted:
             folders = {index.rel.rpartition("/")[0] for index in indexes}
             for rel in have:
@@ -698,16 +713,18 @@ class _Check:
         results: dict[str, Shard] = {}
         queue = iter(jobs)  # taking the next item of a list is atomic
 
-        def work(until: float = float("inf")) -> None:
+        def work(waiting: float = float("inf")) -> None:
+            wall, cpu = time.monotonic(), time.thread_time()
             for _size, rel, path, names, published in queue:
                 results[rel] = check_file(rel, path, names, published)
-                if time.monotonic() - time.thread_time() > until:
+                spent = time.monotonic() - wall
+                if spent > waiting and spent - (time.thread_time() - cpu) > waiting:
                     break
 
         # Threads only get in each other's way while the parsing takes the time and not the storage.
         hashing = self.verify == "sha256"
         if not hashing:
-            work(time.monotonic() - time.thread_time() + PATIENCE)
+            work(PATIENCE)
         helpers = min(self.threads, len(jobs) - len(results))
         if helpers > 0:
             with ThreadPoolExecutor(helpers) as pool:

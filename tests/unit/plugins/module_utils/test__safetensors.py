@@ -108,6 +108,8 @@ def test_single_file_and_indexless(tmp_path: Path) -> None:
     assert SHARDS[0] in [p["file"] for p in verdict["problems"]]
     write(tmp_path, **{SHARDS[0]: packed({"a": tensor(0, 1)}, 1)})
     assert check(str(tmp_path), verify="headers")["state"] == "COMPLETE"
+    (tmp_path / SHARDS[1]).rename(tmp_path / "model-00000-of-00002.safetensors")
+    assert check(str(tmp_path), verify="headers")["state"] == "COMPLETE", "some count from 0"
 
 
 def replace(name: str, content: Any) -> Callable[[Path], None]:
@@ -116,6 +118,13 @@ def replace(name: str, content: Any) -> Callable[[Path], None]:
 
 def drop(name: str) -> Callable[[Path], None]:
     return lambda folder: (folder / name).unlink()
+
+
+def rename(name: str, other: str) -> Callable[[Path], None]:
+    def change(folder: Path) -> None:
+        (folder / name).rename(folder / other)
+
+    return change
 
 
 def link(name: str, target: str) -> Callable[[Path], None]:
@@ -147,6 +156,20 @@ CASES: list[tuple[str, Callable[[Path], None], str, list[str]]] = [
     ("web page", replace(SHARDS[0], b"\n <!DOCTYPE html><html>"), "CORRUPT", ["html_page"]),
     ("web page as config", replace("config.json", b"<html>"), "CORRUPT", ["html_page"]),
     ("config is no JSON", replace("config.json", b"{"), "CORRUPT", ["not_json"]),
+    ("cut tokenizer", replace("tokenizer.json", b'{"a": {'), "CORRUPT", ["not_json"]),
+    ("cut large tokenizer", replace("tokenizer.json", b'{"a": "' + b"x" * 2_000_000), "CORRUPT", ["not_json"]),
+    ("large tokenizer", replace("tokenizer.json", b'{"a": "' + b"x" * 2_000_000 + b'"}\n'), "COMPLETE", []),
+    ("what json.load takes", replace("vocab.json", b'{"a": NaN, "a": 1}'), "COMPLETE", []),
+    ("link to a directory", link("more", "."), "COMPLETE", ["link_to_directory"]),
+    ("shard that is a directory", link(SHARDS[0], "."), "CORRUPT", ["special_file"]),
+    ("shard of another commit", replace("model-00003-of-00009.safetensors", GOOD), "COMPLETE", ["shard_not_in_index"]),
+    ("set without an index", replace("other-00003-of-00009.safetensors", GOOD), "INCOMPLETE",
+     ["shard_missing", "shard_not_in_index"]),
+    ("shard by two names", replace(INDEX, index({"a": SHARDS[0], "b": f"./{SHARDS[0]}", "c": SHARDS[1]})), "CORRUPT",
+     ["tensor_not_in_index", "tensor_not_in_shard", "tensor_not_in_shard"]),
+    ("two indexes", lambda folder: write(folder, **{
+        "more.safetensors.index.json": index({"a": SHARDS[0]}),
+        SHARDS[0]: packed({"a": tensor(0, 7), "x": tensor(7, 8)}, 8)}), "CORRUPT", ["tensor_not_in_index"]),
     ("cut length", replace(SHARDS[0], b"\1\0\0"), "CORRUPT", ["cut_header"]),
     ("header beyond the file", replace(SHARDS[0], packed(b"{}", 0, 99)), "CORRUPT", ["header_beyond_file"]),
     ("header too long", replace(SHARDS[0], b"\xff" * 9), "CORRUPT", ["header_too_long"]),
@@ -163,6 +186,8 @@ CASES: list[tuple[str, Callable[[Path], None], str, list[str]]] = [
     ("unknown dtype", replace(SHARDS[0], packed({"a": tensor(0, 8, "F1")}, 8)), "COMPLETE", ["unknown_dtype"]),
     ("config missing", drop("config.json"), "INCOMPLETE", ["config_missing"]),
     ("tokenizer missing", drop("tokenizer.json"), "INCOMPLETE", ["tokenizer_missing"]),
+    ("tokenizer without its tokens", rename("tokenizer.json", "tokenizer_config.json"), "INCOMPLETE",
+     ["tokenizer_missing"]),
     ("leftover", old_partial, "COMPLETE", ["leftover"]),
     ("being written", replace(".cache/huggingface/download/x.1.incomplete", b"12"), "INCOMPLETE", ["being_written"]),
     ("path out of the directory", replace(INDEX, index({"a": "../" + SHARDS[0]})), "CORRUPT", ["index_unsafe_path"]),
@@ -203,7 +228,7 @@ def test_unreadable(tmp_path: Path) -> None:
 def test_the_listing_knows_every_file(tmp_path: Path) -> None:
     files = downloaded(tmp_path)
     (tmp_path / "README.md").unlink()
-    write(tmp_path, **{"tokenizer.json": b'{"cut'})
+    write(tmp_path, **{"tokenizer.json": b'{"cut": 1}'})
     verdict = check(str(tmp_path))
     assert (verdict["state"], codes(verdict)) == ("CORRUPT", ["file_missing", "wrong_size"])
     flipped = files[SHARDS[0]][:-1] + b"!"
@@ -211,6 +236,17 @@ def test_the_listing_knows_every_file(tmp_path: Path) -> None:
     assert check(str(tmp_path))["state"] == "COMPLETE"
     verdict = check(str(tmp_path), verify="sha256")
     assert (verdict["state"], codes(verdict)) == ("CORRUPT", ["wrong_hash"])
+
+
+def test_a_stale_shard_beside_all_that_is_published(tmp_path: Path) -> None:
+    files = downloaded(tmp_path)
+    del files[INDEX]
+    (tmp_path / INDEX).unlink()
+    write(
+        tmp_path,
+        **{f".cache/huggingface/trees/{COMMIT}.json": listing(files), "model-00001-of-00009.safetensors": GOOD},
+    )
+    assert check(str(tmp_path))["state"] == "COMPLETE"
 
 
 def test_what_the_publisher_got_wrong_is_a_note(tmp_path: Path) -> None:
