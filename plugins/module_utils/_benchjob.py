@@ -169,7 +169,13 @@ def _plan(release: Mapping[str, Any], load: Load, options: Mapping[str, Any], pa
         "seconds": int(options["deadline"]),
         "points": [{**p, "argv": _benchload.arguments(load, p, endpoint, file)} for p in load["points"]],
         "tokenizer": tokenizer,
-        "trace": trace and {"file": file, "sha256": trace["sha256"], "parts": PARTS if parts else ""},
+        "trace": trace
+        and {
+            "file": file,
+            "sha256": trace["sha256"],
+            "parts": PARTS if parts else "",
+            "max_input_tokens": load.get("max_input_tokens"),
+        },
     }
 
 

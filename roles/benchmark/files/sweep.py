@@ -6,7 +6,7 @@
     python3 sweep.py PLAN
 
 PLAN is a JSON file: {seconds, points: [{name, argv, requests, ...}], tokenizer: {id, commit, directory},
-trace: null or {file, sha256, parts}}. Standard library only; `aiperf` is a program of the image.
+trace: null or {file, sha256, parts, max_input_tokens}}. Standard library only; `aiperf` is a program of the image.
 
 The numbers leave by the log: `progress {json}` lines, and after each point `artifact NAME I/N BASE64` lines, a
 compressed archive of AIPerf's own files. Whoever may read a log can so fetch them, and what is measured stays when a
@@ -83,9 +83,26 @@ def sha256_of(path: Path) -> str:
     return digest.hexdigest()
 
 
+def replayed(path: Path, longest: int | None) -> int:
+    """How many requests the trace has for AIPerf, which skips those with an input_length over `longest`."""
+    count = 0
+    with path.open("rb") as stream:
+        for number, line in enumerate(stream, 1):
+            if not line.strip():
+                continue
+            length = None
+            if longest is not None:
+                try:
+                    length = json.loads(line).get("input_length")
+                except (ValueError, AttributeError):
+                    raise Fail(2, f"the trace {path}: line {number} is no JSON object") from None
+            count += not isinstance(length, int) or length <= (longest or 0)
+    return count
+
+
 def stage(trace: dict[str, Any]) -> dict[str, Any]:
     """Bring the trace to its place, where it isn't yet, and look at it: {trace_sha256, rows}."""
-    path = Path(trace["file"])
+    path, longest = Path(trace["file"]), trace["max_input_tokens"]
     if trace.get("parts") and not (path.is_file() and sha256_of(path) == trace["sha256"]):
         parts = sorted(Path(trace["parts"]).glob("part-*"))
         try:
@@ -97,14 +114,14 @@ def stage(trace: dict[str, Any]) -> dict[str, Any]:
             raise Fail(2, f"the trace can't be staged at {path}: {error}") from error
     try:
         found = sha256_of(path)
-        with path.open("rb") as stream:
-            rows = sum(1 for line in stream if line.strip())
+        rows = replayed(path, longest)
     except OSError as error:
         raise Fail(2, f"the trace {path} can't be read: {error.strerror}") from error
     if trace.get("sha256") and found != trace["sha256"]:
         raise Fail(2, f"the trace {path} has sha256 {found}, wanted is {trace['sha256']}")
     if not rows:
-        raise Fail(2, f"the trace {path} is empty")
+        limit = f"has no request of at most {longest} input tokens" if longest is not None else "is empty"
+        raise Fail(2, f"the trace {path} {limit}")
     return {"trace_sha256": found, "rows": rows}
 
 

@@ -166,7 +166,7 @@ def test_a_trace_is_staged_once_and_replayed_whole(pod: Pod) -> None:
     text = base64.b64encode(gzip.compress(TRACE)).decode()
     (parts / "part-00").write_text(text[:20])
     (parts / "part-01").write_text(text[20:])
-    trace = {"file": str(file), "sha256": sha256, "parts": str(parts)}
+    trace = {"file": str(file), "sha256": sha256, "parts": str(parts), "max_input_tokens": None}
     code, out = pod.run(point(1, None), trace=trace)
     assert code == 0 and file.read_bytes() == TRACE
     assert pod.said == {"message": "", "trace_sha256": sha256, "rows": 2}
@@ -181,24 +181,40 @@ def test_a_trace_is_staged_once_and_replayed_whole(pod: Pod) -> None:
     assert pod.run(point(1, None), trace=trace)[0] == 0 and file.stat().st_mtime_ns == before
 
 
+def test_the_whole_trace_is_what_aiperf_does_not_skip(pod: Pod) -> None:
+    """AIPerf begins again at the first row when more requests are asked for than it has rows."""
+    rows = [{"input_length": 9}, {"input_length": 10}, {"input_length": 11}, {"text_input": "any length"}]
+    (pod.place / "t").write_text("\n".join(map(json.dumps, rows)) + "\n\n")
+    trace = {"file": str(pod.place / "t"), "sha256": "", "parts": "", "max_input_tokens": 10}
+    code, out = pod.run(point(1, None), trace=trace)
+    assert code == 0 and pod.said["rows"] == 3
+    argv = json.loads(unpack(out)["concurrency-1"]["profile_export_aiperf.json"])["argv"]
+    assert argv[3:5] == ["--request-count", "3"]
+
+
 @pytest.mark.parametrize(
-    ("content", "sha256", "words"),
+    ("content", "sha256", "limit", "words"),
     [
-        (None, "", "can't be read: No such file"),
-        (TRACE, "b" * 64, "has sha256"),
-        (b"\n", "", "is empty"),
+        (None, "", None, "can't be read: No such file"),
+        (TRACE, "b" * 64, None, "has sha256"),
+        (b"\n", "", None, "is empty"),
+        (b'{"input_length": 9}', "", 8, "no request of at most 8 input tokens"),
+        (b'{"input_length": 9}\n\n[]', "", 8, "line 3 is no JSON object"),
+        (b'{"input_length":', "", 8, "line 1 is no JSON object"),
     ],
 )
-def test_a_trace_that_can_not_be_used(pod: Pod, content: bytes | None, sha256: str, words: str) -> None:
+def test_a_trace_that_can_not_be_used(
+    pod: Pod, content: bytes | None, sha256: str, limit: int | None, words: str
+) -> None:
     if content is not None:
         (pod.place / "t").write_bytes(content)
-    trace = {"file": str(pod.place / "t"), "sha256": sha256, "parts": ""}
+    trace = {"file": str(pod.place / "t"), "sha256": sha256, "parts": "", "max_input_tokens": limit}
     assert pod.run(point(1, None), trace=trace)[0] == 2
     assert words in pod.said["message"]
 
 
 def test_parts_that_are_damaged(pod: Pod) -> None:
     (pod.place / "part-00").write_text("broken")
-    trace = {"file": str(pod.place / "x/t"), "sha256": "b" * 64, "parts": str(pod.place)}
+    trace = {"file": str(pod.place / "x/t"), "sha256": "b" * 64, "parts": str(pod.place), "max_input_tokens": None}
     assert pod.run(point(1, None), trace=trace)[0] == 2
     assert "can't be staged" in pod.said["message"]
