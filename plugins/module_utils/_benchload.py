@@ -78,6 +78,8 @@ def normalise(given: Mapping[str, Any]) -> Load:
         load |= {key: _positive(key, options[key]) for key in SYNTHETIC_ONLY[:2]}
         if not 0 <= options["shared_prefix"] < 1:
             raise refuse("shared_prefix", f"must be at least 0 and less than 1, found {options['shared_prefix']}")
+        if round(options["input_tokens"] * options["shared_prefix"]) == options["input_tokens"]:
+            raise refuse("shared_prefix", f"leaves no token of its own of {options['input_tokens']}")
         load["shared_prefix"] = options["shared_prefix"]
     load["points"] = _points(options, bool(trace))
     return load | {

@@ -65,6 +65,7 @@ def test_points(given: dict[str, Any], point: dict[str, Any]) -> None:
         ({"rate": [0.1234567, 0.1234568]}, "the same in six digits"),
         ({"trace": {"path": ""}}, "benchmark_load.trace.path: must not be empty"),
         ({"shared_prefix": 1}, "less than 1"),
+        ({"shared_prefix": 0.9999}, "leaves no token of its own of 1024"),
         ({"warmup": -1}, "must not be negative"),
         ({"max_output_tokens": 1}, "benchmark_load.max_output_tokens: is for trace"),
         ({**TRACE, "input_tokens": 1}, "a trace brings its own lengths"),
