@@ -24,7 +24,7 @@ core_environment() { # SERIES PYTHON: creates $cache/core-SERIES
   rm -rf "$cache/core-$1"
   "$2" -m venv "$cache/core-$1"
   "$cache/core-$1/bin/pip" install --disable-pip-version-check \
-    "ansible-core~=$1.0" kubernetes==37.0.2 PyYAML==6.0.4 pytest==9.2.0 pytest-xdist
+    "ansible-core~=$1.0" kubernetes==37.0.2 PyYAML==6.0.4 pytest==9.1.1 pytest-xdist
   touch "$cache/core-$1/complete"
 }
 
