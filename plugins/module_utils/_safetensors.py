@@ -70,6 +70,8 @@ TOKENIZERS = (
     "tekken.json",
     "spiece.model",
 )
+# What engines read with json.load, by the ends of their names; another .json file may hold what it likes.
+COMPANIONS = ("config.json", "tokenizer.json", "vocab.json", "tekken.json", "tokens_map.json", "added_tokens.json")
 TYPED = (".json", ".model", ".safetensors", ".tiktoken")  # files that are never HTML and never empty
 
 _NUMBERED = re.compile(r"^(.*)-(\d{1,9})-of-(\d{1,9})\.safetensors$")
@@ -335,7 +337,7 @@ def _tensors_of(
 def _companion(fd: int, head: bytes, size: int) -> None:
     """A config, tokenizer or the like as json.load takes it; of a long one only the end, which a cut one lacks."""
     if size > CHUNK:
-        if _read(fd, size - 64, 64).rstrip()[-1:] not in (b"}", b"]"):
+        if _read(fd, size - FIRST_READ, FIRST_READ).rstrip()[-1:] not in (b"}", b"]"):
             raise Bad("not_json", "the JSON has no end")
         return
     try:
@@ -364,7 +366,7 @@ def check_file(rel: str, path: str, wanted: list[bytes] | None = None, published
                             tensors, size, problems = _tensors_of(fd, head, before.st_size, rel, wanted)
                     else:
                         tensors, size, problems = _tensors_of(fd, head, before.st_size, rel, wanted)
-                elif rel.endswith(".json") and not rel.endswith(".safetensors.index.json"):
+                elif rel.endswith(COMPANIONS):
                     _companion(fd, head, before.st_size)
                 if published:
                     _hash(fd, before.st_size, published)

@@ -160,6 +160,7 @@ CASES: list[tuple[str, Callable[[Path], None], str, list[str]]] = [
     ("cut large tokenizer", replace("tokenizer.json", b'{"a": "' + b"x" * 2_000_000), "CORRUPT", ["not_json"]),
     ("large tokenizer", replace("tokenizer.json", b'{"a": "' + b"x" * 2_000_000 + b'"}\n'), "COMPLETE", []),
     ("what json.load takes", replace("vocab.json", b'{"a": NaN, "a": 1}'), "COMPLETE", []),
+    ("JSON lines that no engine reads", replace("prompts.json", b"{}\n{}\n"), "COMPLETE", []),
     ("link to a directory", link("more", "."), "COMPLETE", ["link_to_directory"]),
     ("shard that is a directory", link(SHARDS[0], "."), "CORRUPT", ["special_file"]),
     ("shard of another commit", replace("model-00003-of-00009.safetensors", GOOD), "COMPLETE", ["shard_not_in_index"]),
