@@ -39,10 +39,10 @@ demo: lab ## rehearses the deployment of one target on kind and ends with the mo
 lint: python ## ruff, mypy, yamllint, ansible-lint, documentation and changelog checks
 	@tools/lint.sh
 
-unit: kustomize ## unit tests
-	@tools/unit.sh
+unit: kustomize ## unit tests, without the runs of whole playbooks
+	@tools/unit.sh -m "not playbook"
 
-coverage: kustomize ## unit tests with branch coverage of module_utils, which takes longer
+coverage: kustomize ## all unit tests, with branch coverage of module_utils
 	@tools/unit.sh --cov --cov-report=term
 
 docs: python ## writes the parts of docs/ that follow from catalog, argument_specs and requirements

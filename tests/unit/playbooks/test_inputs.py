@@ -20,9 +20,10 @@ import pytest
 from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import run_playbook
 
 pytestmark = [
+    pytest.mark.playbook,
     pytest.mark.skipif(
         "ansible_forked" in sys.modules,
-        reason="run by make unit: ansible-test would make the one long run of ansible-playbook anew for each test",
+        reason="run by make coverage: ansible-test would make the one long run of ansible-playbook anew for each test",
     ),
     pytest.mark.xdist_group(__name__),  # one run of ansible-playbook is for all
 ]

@@ -20,7 +20,8 @@ import pytest
 from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import kubeconfig, run_playbook, stand_ins
 
 pytestmark = [
-    pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make unit: see test_inputs"),
+    pytest.mark.playbook,
+    pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make coverage: see test_inputs"),
     pytest.mark.xdist_group(__name__),
 ]
 STAND_IN = """

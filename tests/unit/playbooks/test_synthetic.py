@@ -12,7 +12,10 @@ import pytest
 
 from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import kubeconfig, run_playbook, stand_ins
 
-pytestmark = pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make unit: see test_inputs")
+pytestmark = [
+    pytest.mark.playbook,
+    pytest.mark.skipif("ansible_forked" in sys.modules, reason="run by make coverage: see test_inputs"),
+]
 PLAN = """
 import time
 from ansible.plugins.action import ActionBase

@@ -16,10 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _run
 from ansible_collections.inferops.dynamo.tests.unit.plugins.fake_api import FakeApi, kubeconfig, serve, status
+
+pytestmark = pytest.mark.playbook
 
 ROOT = Path(_run.__file__).parents[2]
 COLLECTIONS = Path(_run.__file__).parents[5]

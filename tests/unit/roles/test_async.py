@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.playbook
+
 ROOT = Path(__file__).resolve().parents[3]
 ROLES = sorted({task.parents[1] for task in ROOT.glob("roles/*/tasks/*.yml") if " async:" in task.read_text()})
 
