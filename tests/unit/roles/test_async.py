@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -26,11 +27,13 @@ def test_a_background_job_is_found_with_another_home(role: Path, tmp_path: Path)
     play = {
         "hosts": "localhost",
         "gather_facts": False,
+        "connection": "local",
+        "vars": {"ansible_python_interpreter": sys.executable},
         "vars_files": [str(role / "defaults/main.yml"), str(role / "vars/main.yml")],
         "tasks": [{"ansible.builtin.command": {"cmd": "true"}, "async": 60, "poll": 1}],
     }
     (tmp_path / "play.yml").write_text(json.dumps([play]))
-    command = ["ansible-playbook", "-i", "localhost,", "-c", "local", str(tmp_path / "play.yml")]
+    command = [sys.executable, "-m", "ansible.cli.playbook", "-i", "localhost,", str(tmp_path / "play.yml")]
     done = subprocess.run(
         command, env={**os.environ, "HOME": str(tmp_path / "home")}, capture_output=True, text=True, check=False
     )
