@@ -9,6 +9,7 @@ come before the old pods are gone, and never says why it is False. `state: faile
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
@@ -67,13 +68,20 @@ def components(dgd: Object) -> list[Component]:
     found = []
     for item in dgd["spec"].get("components") or []:
         status = reported.get(item["name"]) or {}
-        counts = [int(status.get(key) or 0) for key in _COUNTS]
+        instead = _UNTOLD.get(str(status.get("componentKind")), {})
+        counts = [int(status.get(instead.get(key, key)) or 0) for key in _COUNTS]
         desired = item.get("replicas")
         found.append(Component(item["name"], item.get("type") or "", 1 if desired is None else int(desired), *counts))
     return found
 
 
 _COUNTS = ("replicas", "updatedReplicas", "readyReplicas", "availableReplicas")
+# What the operator can't tell of workers over several nodes (the CRD's text), and the count that stands for it.
+_UNTOLD = {
+    "LeaderWorkerSet": {"availableReplicas": "readyReplicas"},
+    "PodClique": {"availableReplicas": "readyReplicas"},
+    "PodCliqueScalingGroup": {"readyReplicas": "availableReplicas"},
+}
 
 
 def label(obj: Object, name: str) -> str:
@@ -142,6 +150,18 @@ def old_workers(view: View) -> list[Object]:
         and (leaving(p) or p in alive([p]))
         and (label(p, HASH) != wanted or (leaving(p) and str(p["metadata"].get("creationTimestamp") or born) < born))
     ]
+
+
+def current_pods(view: View) -> list[Object]:
+    """The pods that should end up running, as far as they exist: alive, and no old workers."""
+    old = {p["metadata"].get("uid") for p in old_workers(view)}
+    return [p for p in alive(view.pods) if p["metadata"].get("uid") not in old]
+
+
+def unmade(view: View) -> list[Component]:
+    """The components of which pods are still to be made. Pods that an update replaces don't count."""
+    made = Counter(label(pod, COMPONENT) for pod in current_pods(view))
+    return [c for c in components(view.dgd) if made[c.name] < c.desired or c.updated < c.desired]
 
 
 def orphans(view: View) -> list[Object]:
@@ -242,8 +262,7 @@ def pod_phase(pod: Object, pulling: bool = False) -> str:
 
 def phase(view: View, pulling: frozenset[str] = frozenset()) -> str:
     """The phase of the pod that is furthest behind. pulling: uids of the pods whose image is being pulled."""
-    old = [p["metadata"].get("uid") for p in old_workers(view)]
-    current = [p for p in alive(view.pods) if p["metadata"].get("uid") not in old]
+    current = current_pods(view)
     phases = {pod_phase(p, p["metadata"].get("uid") in pulling) for p in current} - {""}
     wanted = sum(c.desired for c in components(view.dgd))
     if len(current) < wanted:

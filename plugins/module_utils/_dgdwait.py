@@ -12,7 +12,13 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot
 from ansible_collections.inferops.dynamo.plugins.module_utils._changes import Changes
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, Verdict, View
-from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, at_first, diagnose, pulling
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import (
+    Patience,
+    at_first,
+    diagnose,
+    pulling,
+    refused_so_far,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing, paragraph
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock, Narrator
 from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import claims_in_doubt, tainted
@@ -50,7 +56,7 @@ class Wait:
         self.manifest = manifest  # what somebody else applies; until then nothing is judged
         self.patience, self.say = Patience(budgets), Narrator(say, clock)
         self.optional: dict[str, bool] = {}
-        self.known: dict[str, tuple[str, int]] | None = None  # what the first look found
+        self.known: dict[str, tuple[str, int]] | None = None  # what doesn't count: found at first, or meanwhile
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
         """verdict and seconds. DynamoError with the cause as code: terminal, or TIMED_OUT after `timeout` seconds.
@@ -117,8 +123,7 @@ class Wait:
         view = View(dgd, dcds, pods)
         if _dgd.judge(view).state == "READY":
             return Snapshot(view)
-        wanted = sum(c.desired for c in _dgd.components(dgd))
-        short = len(_dgd.alive(pods)) < wanted and component_path
+        short = bool(_dgd.unmade(view)) and component_path
         snapshot = Snapshot(
             view,
             self._list("v1", "Event"),
@@ -129,6 +134,8 @@ class Wait:
             claims_in_doubt(pods, lambda name: self.cluster.get(*CLAIM, name, self.namespace)),
         )
         self.known = at_first(snapshot) if self.known is None else self.known
+        if any(map(_dgd.leaving, pods)):  # they may hold the quota; a ReplicaSet tries again long after they are gone
+            self.known = {**self.known, **refused_so_far(snapshot)}
         return snapshot._replace(known=self.known)
 
     def _list(self, api_version: str, kind: str, label_selector: str | None = None) -> list[Object]:

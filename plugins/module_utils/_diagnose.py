@@ -46,14 +46,18 @@ def diagnose(snapshot: Snapshot) -> list[Finding]:
     found = _operator(snapshot)
     if not _dgd.settled(snapshot.view.dgd):
         return found
-    old = {p["metadata"].get("uid") for p in _dgd.old_workers(snapshot.view)}
-    current = [p for p in _dgd.alive(snapshot.view.pods) if p["metadata"].get("uid") not in old]
-    for pod in _newest(current):
+    for pod in _newest(_dgd.current_pods(snapshot.view)):
         if not _dgd.ready(pod):
             found += pod_causes(pod, snapshot)
-    found += _ended(snapshot) + _missing(snapshot) + _stuck(snapshot)
+    missing = _missing(snapshot)
+    found += _ended(snapshot) + (missing or _unnoticed(snapshot.view)) + _stuck(snapshot)
     # An ending pod explains nothing before its grace period is over.
     return sorted(found, key=lambda f: (f.extra > 0, _ORDER.index(f.budget)))
+
+
+def _clock(finding: Finding) -> tuple[str, bool]:
+    """What its time is counted by: time that passes by itself isn't charged to the cause that shows after it."""
+    return finding.key, finding.budget == ""
 
 
 _ORDER = ("now", "config", "restarts", "scheduling", "operator", "slow", "")
@@ -64,12 +68,12 @@ class Patience:
 
     def __init__(self, budgets: Mapping[str, float] | None = None) -> None:
         self.budgets = {**BUDGETS, **{k: v for k, v in (budgets or {}).items() if v is not None}}
-        self._since: dict[str, float] = {}
+        self._since: dict[tuple[str, bool], float] = {}
 
     def judge(self, now: float, findings: list[Finding]) -> Finding | None:
         """The first finding whose budget is used up at `now` (seconds). A cause that was away starts anew."""
-        self._since = {f.key: self._since.get(f.key, now) for f in findings}
-        return next((f for f in findings if self._final(f, now - self._since[f.key])), None)
+        self._since = {_clock(f): self._since.get(_clock(f), now) for f in findings}
+        return next((f for f in findings if self._final(f, now - self._since[_clock(f)])), None)
 
     def away(self, seconds: float) -> None:
         """So long nobody could look, nor could anybody act: that time is not counted."""
@@ -78,12 +82,12 @@ class Patience:
     def lasting(self, now: float, findings: list[Finding]) -> list[Finding]:
         """Those worth a line of progress: what needs someone to act at once, the rest after LASTING seconds."""
         urgent = ("now", "config", "restarts")
-        return [f for f in findings if f.budget in urgent or now - self._since[f.key] >= LASTING + 10 * f.extra]
+        return [f for f in findings if f.budget in urgent or now - self._since[_clock(f)] >= LASTING + 10 * f.extra]
 
     def due(self, now: float, findings: list[Finding]) -> float:
         """Seconds until the first of these findings, just judged, is final by its time; infinite without one."""
         timed = [f for f in findings if f.budget not in ("", "now", "restarts")]
-        return min((self.budgets[f.budget] + f.extra - (now - self._since[f.key]) for f in timed), default=math.inf)
+        return min((self.budgets[f.budget] + f.extra - (now - self._since[_clock(f)]) for f in timed), default=math.inf)
 
     def _final(self, finding: Finding, seen: float) -> bool:
         if finding.budget in ("", "now"):
@@ -122,9 +126,11 @@ def _operator(snapshot: Snapshot) -> list[Finding]:
     return found
 
 
+AWAY = "The Dynamo operator stopped in the middle: look at its Deployment and log."
+
+
 def _halfway(view: _dgd.View) -> list[Finding]:
-    """An operator that went away in the middle: what it made is not processed, or all pods are ready and unnoticed."""
-    hint = "The Dynamo operator stopped in the middle: look at its Deployment and log."
+    """An operator that went away in the middle: it has not processed what it made."""
     for dcd in view.dcds:
         generation = dcd["metadata"].get("generation") or 0
         status = dcd.get("status") or {}
@@ -132,13 +138,20 @@ def _halfway(view: _dgd.View) -> list[Finding]:
         if observed < generation and not _dgd.leaving(dcd) and not _refusal(dcd)[1]:
             title = f"DynamoComponentDeployment/{dcd['metadata']['name']}"
             evidence = f"generation {generation}, observed {observed or 'none'}"
-            return [Finding("OPERATOR_SILENT", title, evidence, hint, "operator", "operator")]
+            return [Finding("OPERATOR_SILENT", title, evidence, AWAY, "operator", "operator")]
+    return []
+
+
+def _unnoticed(view: _dgd.View) -> list[Finding]:
+    """An operator that went away in the middle: nothing is wrong with any pod, and it doesn't go on."""
     pods, wanted = _dgd.alive(view.pods), sum(c.desired for c in _dgd.components(view.dgd))
     done = len(pods) == len(view.pods) == wanted and all(map(_dgd.ready, pods))
     if done and wanted and not _dgd.orphans(view) and _dgd.pathway(view.dgd) == "component":
         name = f"DynamoGraphDeployment/{view.dgd['metadata']['name']}"
         evidence = f"all {wanted} pods are ready, and its status doesn't say so"
-        return [Finding("OPERATOR_SILENT", name, evidence, hint, "slow", "operator")]
+        if _dgd.old_workers(view):
+            evidence = f"all {wanted} pods are ready, of the generation before, and no new one is made"
+        return [Finding("OPERATOR_SILENT", name, evidence, AWAY, "slow", "operator")]
     return []
 
 
@@ -173,10 +186,11 @@ def _missing(snapshot: Snapshot) -> list[Finding]:
     view = snapshot.view
     graph = view.dgd["metadata"]["name"]
     found = []
-    for component in _dgd.components(view.dgd):
-        pods = [p for p in _dgd.alive(view.pods) if label(p, _dgd.COMPONENT) == component.name]
-        if len(pods) >= component.desired:
-            continue
+    for component in _dgd.unmade(view):
+        # An update without surge makes the new pod when the old one is gone.
+        pods = [
+            p for p in view.pods if label(p, _dgd.COMPONENT) == component.name and (_dgd.leaving(p) or _dgd.alive([p]))
+        ]
         key = f"pods {component.name}"
         longest = f"{graph}-{component.name.lower()}" + ("-" + "0" * 8 if component.type in _dgd.WORKERS else "")
         if not pods and len(longest) > 63 and _dgd.pathway(view.dgd) == "component":
@@ -208,10 +222,14 @@ def _newest_refusal(snapshot: Snapshot) -> str:
 
 
 def at_first(snapshot: Snapshot) -> dict[str, tuple[str, int]]:
-    """What the first look of a wait finds: `runs`, and who should make pods, each with the time of the last refusal."""
+    """What the first look of a wait finds: `runs` and `refused_so_far`."""
+    return {**runs(snapshot.view.pods), **refused_so_far(snapshot)}
+
+
+def refused_so_far(snapshot: Snapshot) -> dict[str, tuple[str, int]]:
+    """Who should make pods, by uid, with the time of the last refusal."""
     owners = [*snapshot.replicasets, *snapshot.deployments, *snapshot.view.dcds]
-    told = (_newest_refusal(snapshot), 0)
-    return {**runs(snapshot.view.pods), **{str(owner["metadata"].get("uid")): told for owner in owners}}
+    return {str(owner["metadata"].get("uid")): (_newest_refusal(snapshot), 0) for owner in owners}
 
 
 def read_refusal(text: str) -> tuple[str, str, str]:

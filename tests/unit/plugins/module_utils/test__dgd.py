@@ -203,3 +203,22 @@ def test_phase_is_that_of_the_pod_furthest_behind() -> None:
     view = View(not_ready(), [dcd(OLD)], [pod("a", container={"started": True}), pod("b", scheduled=False)])
     assert _dgd.phase(view) == "scheduling"
     assert _dgd.counts_text(not_ready(worker=3, workers=counts(3, 3, 1))) == "Frontend 1/1, Worker 1/3 ready"
+
+
+@pytest.mark.parametrize(
+    ("provider", "kind", "absent"),
+    [
+        ("component", "LeaderWorkerSet", "availableReplicas"),
+        ("grove", "PodClique", "availableReplicas"),
+        ("grove", "PodCliqueScalingGroup", "readyReplicas"),
+    ],
+)
+def test_a_count_that_a_kind_does_not_have_is_not_waited_for(provider: str, kind: str, absent: str) -> None:
+    """The CRD says which of ready and available the operator can't tell of workers over several nodes."""
+    live = dgd(workers={**counts(1, 1, 1), "componentKind": kind})  # type: ignore[arg-type]
+    live["metadata"]["annotations"]["nvidia.com/workload-provider"] = provider
+    del live["status"]["components"]["Worker"][absent]
+    assert judge(View(live, [dcd(OLD)], [READY_OLD, FRONT])).state == "READY"
+    other = "readyReplicas" if absent == "availableReplicas" else "availableReplicas"
+    live["status"]["components"]["Worker"][other] = 0
+    assert judge(View(live, [dcd(OLD)], [READY_OLD, FRONT])).state == "STARTING"

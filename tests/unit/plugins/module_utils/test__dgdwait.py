@@ -12,6 +12,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgdwait import Wa
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_objects import (
+    NEW,
     NO_GPU,
     OLD,
     Object,
@@ -19,6 +20,7 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
     crashed,
     dcd,
     dgd,
+    event,
     not_ready,
     pod,
     waiting,
@@ -128,6 +130,44 @@ def test_a_crash_of_a_run_that_began_before_the_wait_decides_nothing() -> None:
     again = pod(container=crashed(now="CrashLoopBackOff", lived=(30, 40), restarts=8))
     worse = Fake((0, STARTING, [FRONT, before]), (100, STARTING, [FRONT, starts]), (110, STARTING, [FRONT, again]))
     assert failure(worse).code == "CRASH_LOOP"
+
+
+def test_owners_are_read_while_an_update_has_not_made_its_pods() -> None:
+    """The old pods are as many as wanted, and none of them is missing."""
+    live = not_ready("rolling_update_in_progress", rollout="InProgress", workers=counts(1, 0, 1))
+    fake = Fake((0, live, [FRONT, pod(ready=True)]), (5, dgd(), [FRONT, pod(ready=True)]))
+    wait(fake)
+    assert {"Deployment", "ReplicaSet"} <= set(fake.lists)
+
+
+def test_a_quota_that_an_ending_pod_held_is_asked_again() -> None:
+    """The ReplicaSet doubles its pauses meanwhile: its next try comes long after the old pod is gone."""
+    refusal = {"type": "ReplicaFailure", "status": "True", "message": 'pods "w" is forbidden: exceeded quota: gpus'}
+    labels = {"nvidia.com/dynamo-component": "Worker"}
+    owner = {"kind": "ReplicaSet", "metadata": {"name": "w", "uid": "uid-w", "labels": labels}}
+    owner["status"] = {"conditions": [refusal]}
+
+    class Refused(Fake):
+        def __init__(self, *moments: tuple[float, Any, list[Object]], room: bool = False) -> None:
+            super().__init__(*moments)
+            self.room = room
+
+        def list(self, api_version: str, kind: str, namespace: str, label_selector: str | None = None) -> list[Object]:
+            if kind == "Event":
+                tries = [2, 55, *([59] if self.time >= 150 and not self.room else [])]
+                return [event("FailedCreate", "x", about="w", kind="ReplicaSet", at=at) for at in tries]
+            if kind == "ReplicaSet" and self.time:
+                return [owner]
+            return super().list(api_version, kind, namespace, label_selector)
+
+    live = not_ready(workers=counts(0, 0, 0))
+    ending = [FRONT, pod("old", worker_hash=NEW, leaving=True)]
+    moments = [(0, live, ending), (1, live, ending), (60, live, [FRONT])]
+    fine = Refused(*moments, (130, dgd(), [FRONT, pod(ready=True)]), room=True)
+    assert wait(fine)[0]["seconds"] >= 130
+    full = Refused(*moments, (200, live, [FRONT]))
+    error = failure(full)
+    assert error.code == "QUOTA_EXCEEDED" and full.time >= 150
 
 
 def test_a_cause_ends_the_wait_with_its_evidence() -> None:

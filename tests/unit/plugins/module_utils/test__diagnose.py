@@ -30,6 +30,7 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
     not_ready,
     pod,
     pull,
+    rolling,
 )
 
 CASES = [
@@ -94,6 +95,27 @@ def test_why_there_are_no_pods(kind: str, message: str, code: str, budget: str) 
     owners = [owner(kind, failure)]
     found = diagnose(look(replicasets=owners) if kind == "ReplicaSet" else look(deployments=owners))
     assert (found[0].code, found[0].object, found[0].budget) == (code, f"{kind}/w", budget)
+
+
+@pytest.mark.parametrize("name", ["Worker", "Frontend"])
+def test_an_update_whose_new_pods_are_refused(name: str) -> None:
+    """The old pods serve, and are as many as wanted: none of them is the one that is missing."""
+    failure = {"type": "ReplicaFailure", "status": "True", "message": 'pods "w" is forbidden: exceeded quota: gpus'}
+    refused = owner("Deployment", failure)
+    refused["metadata"]["labels"]["nvidia.com/dynamo-component"] = name
+    worker = rolling(generation=2, observed=2, workers=counts(1, 0, 1))
+    frontend = not_ready(generation=2, observed=2, frontends=counts(1, 0, 1))
+    dcds = [dcd(OLD), dcd(NEW, created=LATER)] if name == "Worker" else [dcd(OLD)]
+    old = pod("old-1", ready=True)
+    snapshot = look(old, dgd=worker if name == "Worker" else frontend, dcds=dcds, deployments=[refused])
+    assert [(f.code, f.object) for f in diagnose(snapshot)] == [("QUOTA_EXCEEDED", "Deployment/w")]
+
+
+def test_an_update_that_has_not_made_its_pods_yet() -> None:
+    """Without surge the old pod ends first, and may take long: the new one is not missing."""
+    live = rolling(generation=2, observed=2, workers=counts(1, 0, 0))
+    ending = look(pod("old-1", leaving=True), dgd=live, dcds=[dcd(OLD), dcd(NEW, created=LATER)])
+    assert "NO_PODS" not in [f.code for f in diagnose(ending)]
 
 
 def test_a_quota_that_ending_pods_still_hold_is_waited_for() -> None:
@@ -172,6 +194,13 @@ def test_an_image_error_is_final_after_its_budget_whatever_form_it_takes() -> No
 def test_a_cause_that_was_away_starts_anew() -> None:
     bad, good = pull("not found"), look(pod(container={"started": False}))
     assert steps((0, bad), (20, good), (40, bad), (60, bad), (70, bad)) == ["", "", "", "", "IMAGE_NOT_FOUND"]
+
+
+def test_time_that_passes_by_itself_is_not_charged_to_the_cause_after_it() -> None:
+    """Scheduling gates or an ending pod, and at last the scheduler's word about GPUs that are just coming back."""
+    gated = look(pod(scheduled=NO_GPU), pod("ending", leaving=True, worker_hash=NEW))
+    bad = look(pod(scheduled=NO_GPU))
+    assert steps((0, gated), (100, bad), (159, bad), (160, bad)) == ["", "", "", "UNSCHEDULABLE"]
 
 
 def test_budgets_of_zero_end_at_the_first_observation() -> None:
