@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from ansible_collections.inferops.dynamo.plugins.module_utils import _secrets
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, View
 
 MAX_EVIDENCE = 400
@@ -79,15 +80,20 @@ def event_time(event: Object) -> str:
 _VALUE = r"['\"\[(]*[^\s'\",;\])]{6,}"
 _WORDS = r"(?!(?-i:[a-z]+) (?-i:[a-z]))"  # `token: unexpected status` is a sentence
 SECRETS = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/@]+@"), r"\1********@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/]+@"), r"\1********@"),
     (re.compile(r"\b(?:hf_|sk-|nvapi-|gh[opsu]_|glpat-)[\w-]{8,}"), "********"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), r"\1 ********"),
-    (re.compile(r"(?i)(x-amz-(?:signature|credential|security-token)=)[^&\s]+"), r"\1********"),
+    (re.compile(r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?(?:[a-z]+\s+)?)[^\s'\",]{6,}"), r"\1********"),
+    (
+        re.compile(r"(?i)((?:x-(?:amz|goog)-(?:signature|credential|security-token)|[?&](?:signature|sig))=)[^&\s]+"),
+        r"\1********",
+    ),
     (re.compile(r"(?i)(\"auth\"\s*:\s*\")[^\"]+"), r"\1********"),
     (
         re.compile(
-            r"(?i)\b([\w-]*(?:token|password|passwd|secret|(?:api|access|secret)[_-]?key))(['\"]?\s*[=:]\s*)(?!\*)"
+            r"(?i)\b([\w-]*(?:token|password|passwd|secret|(?:api|access|secret)[_-]?keys?))(['\"]?\s*(?:=\s*|:\s*"
             + _WORDS
+            + r"))(?!\*)"
             + _VALUE
         ),
         r"\1\2********",
@@ -100,7 +106,7 @@ def mask(text: str) -> str:
     """Text of a log or event without what looks like a credential, as one short line."""
     for pattern, replacement in SECRETS:
         text = pattern.sub(replacement, text)
-    text = " ".join(text.split())
+    text = " ".join(_secrets.mask(text).split())
     return text if len(text) <= MAX_EVIDENCE else text[: MAX_EVIDENCE - 3] + "..."
 
 
@@ -176,13 +182,17 @@ LOG_CLASSES = (
 )
 
 
+# Levels as loggers of Python and Rust, TensorRT-LLM, glog and Python's warnings write them.
+NO_ERROR = re.compile(r"\b(WARN|WARNING|INFO|DEBUG|\w*Warning)\b|\bwarning:|\[[WIDV]\]|^[WI]\d{4} ")
+
+
 def classify_log(text: str) -> tuple[LogClass | None, str]:
     """The class of an engine's error and the lines that show it: the last match, else the last three lines.
 
     Engines warn of much that they do without: what is logged as a warning has no class.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if not re.search(r"\b(WARN|WARNING|INFO|DEBUG)\b", line)]
+    errors = [line for line in lines if not NO_ERROR.search(line)]
     for log_class in LOG_CLASSES:
         matching = [line for line in errors if log_class.pattern.search(line)]
         if matching:

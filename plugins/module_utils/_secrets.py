@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-MASK = "******"
+MASK = "********"
 _CLEAR = "looks like a secret in clear text; refer to a Secret instead: {secretKeyRef: {name: ..., key: ...}}"
 _URL = "holds a URL with a user name or password; give the address without it"
 # `HFTOKEN` and `clientSecret` are names of secrets as well; for PASS and KEY something must say of what.
@@ -32,7 +32,7 @@ _VALUE = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)|\b[Bb]earer\s+[\w.~+/-]{12,}=*|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 _USER_INFO = re.compile(
-    r"://[^/\s@]*[^/\s@:][^/\s@]*@"
+    r"://[^/\s]*[^/\s@:][^/\s@]*@"
     r"|(?:^|(?<=[\s=,;\"']))[^\s/@:=,;\"']+:[^\s/@]+@(?!sha\d+:)[\w.-]+(?::\d+)?(?=$|[\s/,;\"'])"
 )
 _REFERENCE = re.compile(r"\$\(\w+\)|\$\{\w+\}|\$[A-Z][A-Z0-9_]*")
@@ -41,7 +41,7 @@ _HARMLESS = re.compile(r"(?:true|false|none|null|empty|dummy)?|\$[({].*|/[\w.-]+
 # A flag of an engine and a variable of a shell, each with its value.
 _FLAG = re.compile(r"(?<!\S)--([\w-]+)(?:=|\s+)[\"']?(?!-)([^\s\"']+)")
 _SHELL = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=[\"']?([^\s\"']+)")
-_YAML_ENV = re.compile(r"(\bname\W+)([\w-]+)((?:\\n|\W)+value\W+?)([^\s\"'\\{},]+)")
+_YAML_ENV = re.compile(r"(\bname\W+)([\w-]+)((?:\\n|\W)+value[\"'\\]*\s*[:=]\s*[\"'\\]*)([^\s\"'\\{},]+)")
 
 
 def problem(name: str, value: str) -> str:

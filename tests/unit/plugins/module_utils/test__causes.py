@@ -33,10 +33,24 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
         "nvapi-S3CRET99xyz",
         "GET https://s3/x?X-Amz-Signature=S3CRET99&y=1",
         '{"auth": "S3CRET99"}',
+        "HF_TOKEN=S3CRET99 was rejected",
+        "proxy http://svc:P@S3CRET99@proxy:3128 refused",
+        "proxy svc:S3CRET99@proxy:3128 refused",
+        "GET https://s3/x?y=1&Signature=S3CRET99",
+        "GET https://blob/x?sig=S3CRET99",
+        "GET https://storage/x?x-goog-signature=S3CRET99",
+        "github_pat_S3CRET99xxxxxxxxxxxxxxxxx",
+        "{'name': 'HF_TOKEN', 'value': 'S3CRET99'}",
+        "Authorization: token S3CRET99",
+        "api_keys=['S3CRET99']",
     ],
 )
 def test_no_credential_is_shown(text: str) -> None:
     assert "S3CRET99" not in mask(text) and "********" in mask(text)
+
+
+def test_a_password_in_small_letters_is_no_sentence() -> None:
+    assert "correcthorse" not in mask("password=correcthorse rejected by hub") + mask("HF_TOKEN=correcthorse was bad")
 
 
 @pytest.mark.parametrize(
@@ -56,6 +70,20 @@ def test_a_warning_has_no_class() -> None:
     assert classify_log(log)[0] is None
     found, line = classify_log('x NCCL WARN Missing "iommu=pt"\nFileNotFoundError: a/model.safetensors not found')
     assert found and found.name == "missing checkpoint" and line.startswith("FileNotFoundError")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[11/30/2026-10:00:00] [TRT-LLM] [W] Failed to import flashinfer: No module named 'flashinfer'",
+        "[11/30/2026-10:00:00] [TRT-LLM] [I] generation_config.json not found, using defaults",
+        "x.py:7: UserWarning: No module named 'flashinfer'",
+        "W1130 10:00:00.000000 7 x.cc:1] No such file or directory: tokenizer.json",
+        "nvcc warning: No module named x",
+    ],
+)
+def test_warnings_of_other_loggers_have_no_class_either(line: str) -> None:
+    assert classify_log(f"{line}\n[TRT-LLM] [E] Failed to register with etcd\nConnectionError: lost")[0] is None
 
 
 def test_events_of_a_pod_are_its_own_and_in_order() -> None:
