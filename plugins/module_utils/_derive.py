@@ -73,11 +73,6 @@ def derive(manifests: list[Manifest], target: str, beside: Sequence[Any] = ()) -
         "claim": {"name": claim, "size": sizes.get(claim)} if claim else {},
         "job": {"name": job["metadata"]["name"]} if job else {},
         "timeouts": {"ready": max(_startup_seconds(main_container(worker)) for worker in workers)},
-        "smoke": {
-            "requests": [
-                {"name": "chat", "body": {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 64}}
-            ]
-        },
     }
     notes = _notes(meta, workers)
     others = sorted({more["model"] for more in told if more.get("model")} - {model})

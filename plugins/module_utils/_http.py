@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import socket
 import ssl
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from typing import Any, Callable, NamedTuple, TypeVar
 
@@ -60,8 +62,31 @@ class Clock(NamedTuple):
 Opener = Callable[[urllib.request.Request, float], Any]
 
 
+def address_problem(url: str) -> str:
+    """Why `url` can't be asked, or nothing. A password in it is not repeated."""
+    try:
+        parts = urllib.parse.urlsplit(url)
+        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1)
+    except ValueError:
+        usable = False
+    if "@" in url.partition("://")[2].partition("/")[0]:
+        return "holds a user name or password; give the address without it"
+    return "" if usable and re.fullmatch("[!-~]+", url) else f"is no http or https address: {url}"
+
+
 class _Redirects(urllib.request.HTTPRedirectHandler):
     max_redirections = 5
+
+    def redirect_request(self, req: Any, fp: Any, code: int, msg: str, headers: Any, newurl: str) -> Any:
+        """None but a GET goes on to another address, and to another host without the caller's headers."""
+        target = newurl.partition("?")[0]
+        if req.get_method() not in ("GET", "HEAD"):
+            text = f"{req.get_method()} {req.full_url}: HTTP {code} leads to {target}: give that address"
+            raise TransportError("redirect", text)
+        request = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if request and urllib.parse.urlsplit(newurl)[:2] != urllib.parse.urlsplit(req.full_url)[:2]:
+            request.headers = {}
+        return request
 
 
 def opener(validate_certs: bool = True, ca_path: str | None = None, proxies: bool = True) -> Opener:
@@ -143,6 +168,8 @@ def fetch(
         reason = error.reason if isinstance(error, urllib.error.URLError) else error
         cause = reason if isinstance(reason, BaseException) else error
         raise TransportError(_kind(cause), f"{method} {url}: {cause or type(cause).__name__}") from error
+    except ValueError as error:  # a Location that is no address
+        raise TransportError("protocol", f"{method} {url}: {type(error).__name__}") from error
 
 
 def poll(

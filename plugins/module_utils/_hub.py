@@ -48,12 +48,7 @@ class Access(TypedDict):
 
 def check_endpoint(endpoint: str) -> None:
     """DynamoError BAD_OPTION when the address is none, or has a password in it; the password is never repeated."""
-    try:
-        parts = urllib.parse.urlsplit(endpoint)
-        usable = parts.scheme in ("http", "https") and parts.hostname and (parts.port or 1) and " " not in endpoint
-    except ValueError:
-        usable = False
-    problem = "" if usable else "is no http or https address"
+    problem = _http.address_problem(endpoint)
     if "@" in endpoint:
         problem = "holds a user name or password; give the address without it, and the token as dynamo_hf_token"
     if problem:

@@ -248,6 +248,8 @@ class Wait:
                 if trouble:
                     self.patience.away(self.clock.now() - looked)
                 trouble, looked, self.passing.refused = "", self.clock.now(), 0
+                if finished(seen.job)[0] == "Complete":
+                    return self._success(seen, looked - began)
             except DynamoError as error:
                 if not self.passing(error):
                     raise
@@ -255,8 +257,6 @@ class Wait:
             passed = self.clock.now() - began
             if seen and not trouble:
                 state, reason, message = finished(seen.job)
-                if state == "Complete":
-                    return self._success(seen, passed)
                 found = causes(seen)
                 now = self.clock.now()
                 final = self.patience.judge(now, found)

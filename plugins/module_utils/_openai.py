@@ -101,7 +101,7 @@ def judge_models(response: Response, model: str, context_length: int | None = No
         return _refused(response)
     try:
         listed = [m for m in response.json().get("data") or [] if isinstance(m, dict)]
-    except (ValueError, AttributeError):
+    except (ValueError, AttributeError, TypeError):
         return Outcome("fail", "PATH_UNREACHABLE", f"no model list but: {response.text()}")
     entry = next((m for m in listed if m.get("id") == model), None)
     others = sorted(str(m.get("id")) for m in listed if m.get("id") != model)
@@ -111,6 +111,7 @@ def judge_models(response: Response, model: str, context_length: int | None = No
     if alone and others:
         return Outcome("retry", "MODEL_OTHER", f"{MODELS_PATH} lists {', '.join(others)} besides {model}")
     window = entry.get("context_window") or 0
+    window = window if isinstance(window, (int, float)) else 0
     if context_length and 0 < window < context_length:
         return Outcome(
             "fail", "MODEL_CONTEXT", f"{model} is served with a context of {window} tokens, {context_length} expected"
@@ -164,8 +165,8 @@ def judge_ready(response: Response) -> Outcome:
         data = response.json()
     except ValueError:
         data = None
-    unknown = not isinstance(data, dict) or ("ready" not in data and "route not found" in error_text(response).lower())
-    if response.status in (401, 403, 404, 405) and unknown:
+    own = isinstance(data, dict) and ("ready" in data or "model not found" in error_text(response).lower())
+    if response.status in (401, 403, 404, 405, 501) and not own:
         return Outcome("skip", "", f"this endpoint has no readiness of a model (HTTP {response.status})")
     if response.status == 200 and isinstance(data, dict) and data.get("ready") is True:
         return Outcome("pass")
@@ -175,6 +176,11 @@ def judge_ready(response: Response) -> Outcome:
 def reasoning_of(message: dict[str, Any]) -> str:
     """The reasoning, under either name that a frontend may give it (--reasoning-field-name)."""
     return str(message.get("reasoning_content") or message.get("reasoning") or "")
+
+
+def _usage(data: dict[str, Any]) -> dict[str, Any]:
+    usage = data.get("usage")
+    return usage if isinstance(usage, dict) else {}
 
 
 def _events(body: bytes) -> Iterator[tuple[str, str, int]]:
@@ -220,7 +226,7 @@ def read_stream(response: Response) -> dict[str, Any]:
             out["error"] = _message(event) or json.dumps(event["error"])[:200]
         if event.get("id"):
             out["ids"].add(event["id"])
-        out["usage"] = event.get("usage") or out["usage"]
+        out["usage"] = _usage(event) or out["usage"]
         for choice in event.get("choices") or []:
             delta = (choice.get("delta") or {}) if isinstance(choice, dict) else None
             content = (delta.get("content") or "") if isinstance(delta, dict) else None
@@ -262,7 +268,7 @@ def judge_chat(response: Response) -> Outcome:
                 "content": message.get("content") or "",
                 "reasoning": reasoning_of(message),
                 "finish_reason": choice.get("finish_reason"),
-                "usage": data.get("usage"),
+                "usage": _usage(data),
             }
         except (ValueError, KeyError, IndexError, TypeError, AttributeError):
             return Outcome("fail", "MODEL_ERROR", f"HTTP 200 but no chat completion: {response.text()}")
@@ -345,8 +351,8 @@ def judge_tool(response: Response) -> Outcome:
         return Outcome("fail", "TOOL_CALL", f"HTTP 200 but no tool call that can be read: {response.text()}")
     if name != TOOL["function"]["name"] or not isinstance(arguments, dict) or not arguments.get("city"):  # type: ignore[index]
         return Outcome("fail", "TOOL_CALL", f"the call is {name}({json.dumps(arguments)[:100]}), not get_weather(city)")
-    usage = response.json().get("usage") or {}
-    return Outcome("pass", answer={"finish_reason": choice.get("finish_reason"), "usage": usage})
+    answer = {"finish_reason": choice.get("finish_reason"), "usage": _usage(response.json())}
+    return Outcome("pass", answer=answer)
 
 
 def image_body(body: dict[str, Any]) -> dict[str, Any]:

@@ -148,6 +148,21 @@ class Endpoint:
         return self.cluster.log(self.namespace, ended[0]["metadata"]["name"], tail=20) if ended else None
 
 
+def transport(
+    addresses: Mapping[str, str], ca: tuple[str, str | None], validate_certs: bool = True, proxies: bool = True
+) -> _http.Opener:
+    """A transport to addresses anywhere. addresses, ca: by the names of their options. DynamoError BAD_OPTION."""
+    for option, url in addresses.items():
+        problem = _http.address_problem(url)
+        if problem:
+            raise DynamoError(f"{option} {problem}.", "BAD_OPTION")
+    try:
+        return _http.opener(validate_certs, ca[1], proxies)
+    except OSError as error:
+        text = f"{ca[0]} {ca[1]} is no file of certificates: {error.strerror or error}."
+        raise DynamoError(text, "BAD_OPTION") from error
+
+
 NOBODY = ("no endpoints", "no ready pod", "connection refused")
 
 

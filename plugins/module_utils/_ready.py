@@ -40,12 +40,16 @@ def at(data: Any, path: str) -> Any:
     return data
 
 
+def _holds(found: Any, value: Any) -> bool:
+    return isinstance(found, (list, dict)) and value in list(found)
+
+
 OPERATORS: dict[str, Callable[[Any, Any], bool]] = {
     "eq": lambda found, value: bool(found == value),
     "ne": lambda found, value: bool(found != value),
     "ge": lambda found, value: isinstance(found, (int, float)) and found >= float(value),
     "le": lambda found, value: isinstance(found, (int, float)) and found <= float(value),
-    "contains": lambda found, value: isinstance(found, (str, list, dict)) and value in found,
+    "contains": lambda found, value: str(value) in found if isinstance(found, str) else _holds(found, value),
     "exists": lambda found, value: True,
     "not_empty": lambda found, value: found not in (None, "", [], {}),
 }
@@ -56,7 +60,7 @@ def missing(response: Response, want: Expectation) -> tuple[str, str]:
     if response.status not in want.status:
         return "status", f"status {response.status}: {response.text(200) or 'empty body'}"
     found_type = response.headers.get("content-type", "")
-    if want.content_type and not found_type.startswith(want.content_type):
+    if want.content_type and not found_type.lower().startswith(want.content_type.lower()):
         return "content_type", f"content type {found_type or 'none'}, {want.content_type} expected"
     for name, text in want.headers.items():
         found = response.headers.get(name.lower())

@@ -34,6 +34,10 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import 
 )
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import problem
 
+# What a recipe without a request of its own is asked; a model that reasons first needs room for it.
+SMOKE_REQUESTS = [
+    {"name": "chat", "body": {"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 1024}}
+]
 JOB_NAME = 48  # characters; -<commit8> and -verify follow, and a pod needs six more
 
 
@@ -117,7 +121,7 @@ def build(recipe: Recipe, options: Mapping[str, Any]) -> dict[str, Any]:
         "synthetic_acceptance": site.synthetic_acceptance,
         "smoke": {
             "model": meta["served_model"],
-            "requests": (meta.get("smoke") or {}).get("requests") or [],
+            "requests": (meta.get("smoke") or {}).get("requests") or SMOKE_REQUESTS,
             "images": bool((meta.get("smoke") or {}).get("images")),
         },
         "surge_room": site.surge_room,

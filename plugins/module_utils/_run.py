@@ -151,6 +151,13 @@ class Run:
         hide(value)
 
 
+def at_least(params: Mapping[str, Any], **least: float) -> None:
+    """DynamoError BAD_OPTION for the first option that is a smaller number than `least` says."""
+    for name, number in least.items():
+        if not params[name] >= number:
+            raise DynamoError(f"{name} is {params[name]}; it must be {number} or more.", "BAD_OPTION")
+
+
 RunPlugin = Callable[[dict[str, Any], Run], dict[str, Any]]
 
 

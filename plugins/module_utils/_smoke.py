@@ -235,7 +235,9 @@ class Smoke:
                 return Outcome("retry", "PATH_UNREACHABLE", f"{path}: no answer within {timeout:.0f} s")
             if error.kind == "timeout":
                 return Outcome("fail", "MODEL_NO_ANSWER", f"no complete answer within {timeout:.0f} s")
-            return Outcome("retry", "PATH_UNREACHABLE", str(error))
+            # Where a redirect leads is for the user to say.
+            state = "fail" if error.kind == "redirect" else "retry"
+            return Outcome(state, "PATH_UNREACHABLE", str(error))
         except DynamoError as error:
             if error.code != "PATH_UNREACHABLE":
                 raise

@@ -148,12 +148,14 @@ code:
   type: str
 """
 
+import re
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, fetch, opener
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, fetch
+from ansible_collections.inferops.dynamo.plugins.module_utils._paths import transport
 from ansible_collections.inferops.dynamo.plugins.module_utils._ready import OPERATORS, Expectation, wait
-from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
+from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, at_least, run_module
 
 ARGUMENT_SPEC: dict[str, Any] = {
     "urls": {"type": "list", "elements": "str", "required": True},
@@ -184,16 +186,23 @@ ARGUMENT_SPEC: dict[str, Any] = {
 
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """attempts, seconds and answers; DynamoError URL_NOT_READY or URL_FINAL."""
-    for number, url in enumerate(params["urls"]):
-        if "@" in url.partition("://")[2].partition("/")[0]:
-            raise DynamoError(
-                f"urls[{number}] holds a user name or password; give the address without it, and a header.",
-                "BAD_OPTION",
-            )
+    addresses = {f"urls[{number}]": url for number, url in enumerate(params["urls"])}
+    send = transport(addresses, ("ca_path", params["ca_path"]), params["validate_certs"], params["use_proxy"])
+    if not addresses:
+        raise DynamoError("urls is empty; it must hold at least one address.", "BAD_OPTION")
+    at_least(params, successes=1, interval=0, timeout=0, request_timeout=0.1)
+    headers = {str(name): str(value).strip() for name, value in params["headers"].items()}
+    for name, value in headers.items():
+        if not re.fullmatch(r"[!-9;-~]+", name) or not re.fullmatch(r"[\t -~\x80-\xff]*", value):
+            text = f"headers: {name} or its value, which is not shown, has characters that HTTP doesn't allow there."
+            raise DynamoError(text, "BAD_OPTION")
+    for number, check in enumerate(params["json"]):
+        compares = check["operator"] in ("ge", "le")
+        if compares and (isinstance(check.get("value"), bool) or not isinstance(check.get("value"), (int, float))):
+            text = f"json[{number}].value is {check.get('value')!r}; operator {check['operator']} needs a number."
+            raise DynamoError(text, "BAD_OPTION")
     if run.check_mode:
         return {"changed": False}
-    headers = {str(name): str(value) for name, value in params["headers"].items()}
-    send = opener(params["validate_certs"], params["ca_path"], params["use_proxy"])
 
     def get(url: str, left: float) -> Response:
         return fetch("GET", url, headers=headers, timeout=min(left, params["request_timeout"]), send=send)

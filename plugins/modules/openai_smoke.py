@@ -221,10 +221,10 @@ from typing import Any
 from ansible_collections.inferops.dynamo.plugins.module_utils import _smoke
 from ansible_collections.inferops.dynamo.plugins.module_utils._cluster import AUTH_SPEC, Cluster
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
-from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, fetch, opener
+from ansible_collections.inferops.dynamo.plugins.module_utils._http import Response, fetch
 from ansible_collections.inferops.dynamo.plugins.module_utils._openai import Call
-from ansible_collections.inferops.dynamo.plugins.module_utils._paths import WAYS, Endpoint
-from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module, scrub
+from ansible_collections.inferops.dynamo.plugins.module_utils._paths import WAYS, Endpoint, transport
+from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, at_least, run_module, scrub
 
 ARGUMENT_SPEC: dict[str, Any] = {
     **AUTH_SPEC,
@@ -273,7 +273,8 @@ def way(params: dict[str, Any]) -> Call:
     if via != "url":
         where = (params["namespace"], params["service"], params["port"])
         return Endpoint(Cluster.connect(params), *where, ways=WAYS if via == "auto" else (via,), job=params["job"])
-    send = opener(validate_certs=params.get("validate_certs") is not False, ca_path=params.get("ca_cert"))
+    certificates = (("ca_cert", params.get("ca_cert")), params.get("validate_certs") is not False)
+    send = transport({"url": params["url"]}, *certificates)
     base = params["url"].rstrip("/")
 
     def by_url(method: str, path: str, body: bytes | None, timeout: float) -> Response:
@@ -295,6 +296,9 @@ def write_junit(path: str, suite: str, rows: list[dict[str, Any]]) -> None:
 
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """The checks and the answers; DynamoError with the code of what is wrong."""
+    if not params["requests"] and "chat" in params["checks"]:
+        raise DynamoError("requests (smoke_test_requests) is empty; check chat needs at least one.", "BAD_OPTION")
+    at_least(params, successes=1, timeout=0, request_timeout=1)
     if run.check_mode:
         return {"changed": False, "answers": [], "skipped_reason": "nothing is asked in check mode"}
     call = way(params)

@@ -13,6 +13,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._http import (
     Narrator,
     Response,
     TransportError,
+    address_problem,
     fetch,
     opener,
     poll,
@@ -23,15 +24,25 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._loopba
 class Server(Handler):
     protocol_version = "HTTP/1.1"
 
+    def do_PUT(self) -> None:
+        self.send_response(int(self.path[1:]))
+        self.send_header("Location", "https://gateway.example/v1?x=1")
+        self.send_header("Content-Length", "0")
+        self.end_headers()
+
     def do_GET(self) -> None:
         if self.path == "/reset":
             self.close_connection = True
             self.connection.close()
             return
-        self.send_response({"/gone": 404, "/loop": 302}.get(self.path, 200))
+        to = {"/loop": "/loop", "/bad": "http://[::1/", "/here": "/x"}.get(self.path, "")
+        if self.path.startswith("/to/"):
+            to = f"http://127.0.0.1:{self.path[4:]}/x"
+        self.send_response(302 if to else {"/gone": 404}.get(self.path, 200))
         self.send_header("X-Path", self.path)
-        if self.path == "/loop":
-            self.send_header("Location", "/loop")
+        self.send_header("X-Token", str(self.headers.get("X-Token")))
+        if to:
+            self.send_header("Location", to)
         self.send_header("Content-Length", "9" if self.path == "/partial" else "2")
         self.end_headers()
         self.wfile.write(b"ok")
@@ -58,12 +69,48 @@ def test_a_body_is_sent(url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("path", "kind"), [("/reset", "reset"), ("/partial", "partial"), ("/loop", "redirect")]
+    ("path", "kind"), [("/reset", "reset"), ("/partial", "partial"), ("/loop", "redirect"), ("/bad", "protocol")]
 )  # fmt: skip
 def test_no_complete_answer(url: str, path: str, kind: str) -> None:
     with pytest.raises(TransportError) as caught:
         fetch("GET", url + path, send=SEND)
     assert caught.value.kind == kind
+
+
+def test_another_host_is_not_given_the_headers(url: str) -> None:
+    """A redirect to a storage, or to whoever took the name over: the token is for the address that was given."""
+    sent = {"X-Token": "S3CRET", "Authorization": "Bearer S3CRET"}
+    with serve(Server) as other:
+        answer = fetch("GET", f"{url}/to/{other}", headers=sent, send=SEND)
+    assert (answer.headers["x-path"], answer.headers["x-token"]) == ("/x", "None")
+    assert fetch("GET", f"{url}/here", headers=sent, send=SEND).headers["x-token"] == "S3CRET"
+
+
+@pytest.mark.parametrize("code", [301, 302, 303, 307, 308])
+def test_what_is_sent_is_not_sent_elsewhere(url: str, code: int) -> None:
+    """A GET without the body, as urllib would go on, is another request."""
+    with pytest.raises(TransportError, match=f"HTTP {code} leads to https://gateway.example/v1: give") as caught:
+        fetch("PUT", f"{url}/{code}", body=b"x", send=SEND)
+    assert caught.value.kind == "redirect"
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("http://a.example:8000/v1", ""),
+        ("https://[::1]:8000", ""),
+        ("frontend", "no http or https address: frontend"),
+        ("localhost:8000", "no http or https"),
+        ("http://localhost:80a/", "no http or https"),
+        ("file:///etc/hostname", "no http or https"),
+        ("http://[::1/x", "no http or https"),
+        ("http://a/\u00e9", "no http or https"),
+        ("http://u:S3CRET@a/", "holds a user name or password"),
+    ],
+)
+def test_addresses(address: str, problem: str) -> None:
+    found = address_problem(address)
+    assert problem in found and bool(problem) == bool(found) and "S3CRET" not in found
 
 
 def test_refused_and_tls(url: str) -> None:

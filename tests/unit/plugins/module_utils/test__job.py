@@ -202,6 +202,22 @@ def test_an_api_server_that_restarts_ends_nothing() -> None:
     assert Fake((DynamoError("no", "FORBIDDEN"), [])).fails().code == "FORBIDDEN"
 
 
+def test_a_last_look_that_nobody_answers_is_taken_again() -> None:
+    """The Job is complete, and the API server doesn't answer the question about its claim."""
+
+    class Absent(Fake):
+        asked = 0
+
+        def get(self, api: str, kind: str, name: str, namespace: str) -> Any:
+            self.asked += kind == "PersistentVolumeClaim"
+            if kind == "PersistentVolumeClaim" and self.asked == 1:
+                raise DynamoError("refused", "NO_CLUSTER")
+            return super().get(api, kind, name, namespace)
+
+    fake = Absent((job("Complete"), [ended(0, RESULT)]))
+    assert fake.wait()["records"] and fake.asked > 1
+
+
 def test_running_out_leaves_the_job_and_says_so() -> None:
     error = Fake((job(), [UNSCHEDULABLE])).fails(timeout=60)
     assert (error.code, error.result["verdict"]["state"]) == ("TIMED_OUT", "TIMED_OUT")

@@ -199,12 +199,24 @@ def test_a_frontend_of_one_release_lists_one_model() -> None:
         (answer(404, NOT_FOUND), "retry", "Model not found"),
         (answer(404, {"message": "Route not found: GET /x/ready"}), "skip", "no readiness"),
         (answer(404, b"nothing here"), "skip", "no readiness"),
+        # gateways
+        (answer(404, {"detail": "Not Found"}), "skip", "no readiness"),
+        (answer(404, {"error": {"message": "Invalid URL (GET /v1/models/m/ready)"}}), "skip", "no readiness"),
+        (answer(501, b"x"), "skip", "no readiness"),
         (answer(502, b"Bad Gateway"), "retry", "Bad Gateway"),
     ],
 )
 def test_readiness_endpoint(response: Response, state: str, words: str) -> None:
     outcome = judge_ready(response)
     assert outcome.state == state and words in outcome.message
+
+
+def test_odd_types_in_an_answer_are_a_verdict() -> None:
+    odd = answer(200, {"choices": [{"message": {"content": "4"}, "finish_reason": "stop"}], "usage": [1]})
+    assert judge_chat(odd).code == "MODEL_ERROR"
+    assert judge_models(answer(200, {"data": 5}), MODEL).code == "PATH_UNREACHABLE"
+    listed = answer(200, {"data": [{"id": MODEL, "context_window": "1000"}]})
+    assert judge_models(listed, MODEL, 5000).state == "pass"
 
 
 def test_time_to_the_first_token() -> None:

@@ -72,6 +72,14 @@ def test_shape(target: str) -> None:
     assert "worker liveness" in [item.partition(":")[0] for item in release["inferred"]]
 
 
+def test_a_recipe_without_a_request_of_its_own_is_asked_one() -> None:
+    recipe = _catalog.read(EIGHT[0], CATALOG)
+    for smoke in ({}, {"requests": []}):
+        bare = recipe._replace(meta={**recipe.meta, "smoke": smoke})
+        (request,) = _release.build(bare, {"namespace": "llm"})["smoke"]["requests"]
+        assert request["name"] == "chat" and request["body"]["max_tokens"] > 500
+
+
 def test_the_release_of_m31() -> None:
     release = build(SGLANG)
     assert release["name"] == "minimax-m3-1-sglang-agg-gb300"

@@ -112,6 +112,7 @@ def test_successes_must_come_in_a_row() -> None:
         (Endpoint(chat(), listed=TransportError("timeout", "x")), "PATH_UNREACHABLE", "no answer within 20 s", 20),
         (Endpoint(answer(404, "404 page not found")), "PATH_UNREACHABLE", "404 page not found", 20),
         (Endpoint(TransportError("refused", "refused")), "PATH_UNREACHABLE", "refused", 20),
+        (Endpoint(TransportError("redirect", "HTTP 301 leads to x")), "PATH_UNREACHABLE", "leads to x", 0),
         (Endpoint(DynamoError("may not", "PATH_UNREACHABLE", status=403)), "PATH_UNREACHABLE", "may not", 0),
         (Endpoint(DynamoError("no Service", "PATH_UNREACHABLE", status=404)), "PATH_UNREACHABLE", "no Service", 8),
         (Endpoint(DynamoError("x", "NO_CLUSTER")), "NO_CLUSTER", "x", 0),

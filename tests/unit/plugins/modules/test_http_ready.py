@@ -62,6 +62,31 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
     assert caught.value.code == "BAD_OPTION" and "s3cr3tpw" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"urls": []}, "urls is empty"),
+        ({"urls": ["frontend"]}, r"urls\[0\] is no http or https address: frontend"),
+        ({"successes": 0}, "successes is 0; it must be 1 or more"),
+        ({"interval": -1.0}, "interval is -1.0"),
+        ({"request_timeout": 0.0}, "request_timeout is 0.0"),
+        ({"headers": {"Authorization": "Bearer S3CRET\u20ac"}}, "headers: Authorization"),
+        ({"headers": {"Authorization": "S3CRET\nX: y"}}, "headers: Authorization"),
+        ({"ca_path": "/nowhere/ca.pem"}, "ca_path /nowhere/ca.pem is no file of certificates: No such file"),
+        ({"json": [{"path": "x", "operator": "ge", "value": "many"}]}, r"json\[0\].value is 'many'; operator ge"),
+        ({"json": [{"path": "x", "operator": "le", "value": None}]}, r"json\[0\].value is None; operator le"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(DynamoError, match=text) as caught:
+        ask(*options.pop("urls", ["http://127.0.0.1:1"]), **options)
+    assert caught.value.code == "BAD_OPTION" and "S3CRET" not in str(caught.value)
+
+
+def test_a_token_from_a_file_ends_with_a_line_break(url: str) -> None:
+    assert ask(url, headers={"X-Token": "abc\n"}, expected_headers={"x-token": "abc"})["attempts"] == 1
+
+
 def test_ready(url: str) -> None:
     result = ask(url, f"{url}/other", successes=2, interval=0, timeout=60, headers={"X-Token": "a"})
     assert result["attempts"] == 2 and [a["problem"] for a in result["answers"]] == ["", ""]

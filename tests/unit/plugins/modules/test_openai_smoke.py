@@ -71,5 +71,22 @@ def test_a_way_needs_its_options(options: dict[str, Any], missing: str) -> None:
     assert caught.value.code == "BAD_OPTION"
 
 
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"requests": []}, "is empty; check chat needs at least one"),
+        ({"successes": 0}, "successes is 0; it must be 1 or more"),
+        ({"request_timeout": 0}, "request_timeout is 0"),
+        ({"url": "frontend:8000"}, "url is no http or https address"),
+        ({"url": "http://svc:S3CRET@127.0.0.1:1"}, "url holds a user name or password"),
+        ({"url": "http://127.0.0.1:1", "ca_cert": "/nowhere/ca.pem"}, "ca_cert /nowhere/ca.pem is no file"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], text: str) -> None:
+    with pytest.raises(DynamoError, match=text) as caught:
+        openai_smoke.run({**PARAMS, **options}, Run())
+    assert caught.value.code == "BAD_OPTION" and "S3CRET" not in str(caught.value)
+
+
 def test_check_mode_asks_nothing() -> None:
     assert openai_smoke.run(PARAMS, Run(check_mode=True))["answers"] == []
