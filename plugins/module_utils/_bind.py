@@ -17,6 +17,7 @@ from functools import partial
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _facts
+from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import GRAPH as GRAPH_LABEL
 from ansible_collections.inferops.dynamo.plugins.module_utils._engine import expanded_arguments, settings
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
@@ -123,6 +124,7 @@ def _rename(manifests: list[Manifest], name: str) -> dict[str, str]:
     for manifest in manifests:
         for body in {"spec", "data"} & manifest.keys():
             manifest[body] = map_text(manifest[body], lambda text: service.sub(name, text))
+    _reselect(dgd["spec"], old, name)
     for manifest in manifests:
         manifest["metadata"]["name"] = new(manifest["metadata"]["name"])
         labels = manifest["metadata"].get("labels", {})
@@ -132,6 +134,20 @@ def _rename(manifests: list[Manifest], name: str) -> dict[str, str]:
             _rename_template(dgd, manifest, new(manifest["spec"]["channel"]["resourceClaimTemplate"]["name"]))
     refer(dgd["spec"], renamed)
     return renamed
+
+
+def _reselect(value: Any, old: str, name: str) -> None:
+    """Let selectors of a deployment's pods (affinity, topology spread) mean those of the new name."""
+    if isinstance(value, list):
+        for item in value:
+            _reselect(item, old, name)
+    elif isinstance(value, dict):
+        if value.get(GRAPH_LABEL) == old:
+            value[GRAPH_LABEL] = name
+        if value.get("key") == GRAPH_LABEL:
+            value["values"] = [name if item == old else item for item in value.get("values") or []]
+        for item in value.values():
+            _reselect(item, old, name)
 
 
 def _rename_domain(manifests: list[Manifest], name: str) -> bool:

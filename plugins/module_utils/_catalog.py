@@ -132,8 +132,10 @@ def find(directories: Iterable[str]) -> dict[str, str]:
     for root in directories:
         if not os.path.isdir(root):
             raise DynamoError(f"dynamo_recipe_paths: {root} is not a directory", "RECIPE_PATH")
-        for directory, folders, files in os.walk(root):
-            folders.sort()
+        seen = set()
+        for directory, folders, files in os.walk(root, followlinks=True):
+            seen.add(os.path.realpath(directory))
+            folders[:] = sorted(f for f in folders if os.path.realpath(os.path.join(directory, f)) not in seen)
             target = os.path.relpath(directory, root).replace(os.sep, "/")
             if MANIFESTS in files and target != ".":
                 found.setdefault(target, directory)

@@ -165,7 +165,7 @@ def _commit(revision: str) -> str:
 
 def _downloads(job: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What the `hf download` lines of a Job load: id, commit, layout, and the folder's path."""
-    container = job["spec"]["template"]["spec"]["containers"][0]
+    container: dict[str, Any] = next(iter(job["spec"]["template"]["spec"]["containers"]), {})
     component = {"podTemplate": {"spec": {"containers": [{**container, "name": "main"}]}}}
     env = variables(component, [])
     script = "\n".join(str(word) for word in [*(container.get("command") or []), *(container.get("args") or [])])

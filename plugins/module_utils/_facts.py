@@ -56,17 +56,22 @@ def selected(
     """
     for rank in range(4):
         for key, value in chosen.items():
-            fits = [
-                [c for c in components if key == "all"],
-                [c for c in components if key == "workers" and c.get("type") in WORKER_TYPES],
-                [c for c in components if key == c.get("type")],
-                [c for c in components if key == c["name"]],
-            ]
-            if not any(fits):
+            ranks = [_rank(component, key) for component in components]
+            if max(ranks) < 0:
                 there = ", ".join(f"{c['name']} (type {c.get('type', 'none')})" for c in components)
                 raise refuse(f"{path}.{key}", f"no such component in this recipe; it has {there}, and all, workers")
-            for component in fits[rank]:
-                yield f"{path}.{key}", component, value
+            for component, found in zip(components, ranks, strict=True):
+                if found == rank:
+                    yield f"{path}.{key}", component, value
+
+
+def _rank(component: Mapping[str, Any], key: str) -> int:
+    """How special the key is for the component, -1 when it means others. A name may also be a type."""
+    if key == component["name"]:
+        return 3
+    if key == component.get("type"):
+        return 2
+    return 1 if key == "workers" and component.get("type") in WORKER_TYPES else 0 if key == "all" else -1
 
 
 def place_cache(

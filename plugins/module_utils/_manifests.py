@@ -24,6 +24,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._shape import (
     COUNT,
     DEVICES,
     FLAG,
+    POSITIVE,
     TEXT,
     problem,
 )
@@ -36,6 +37,7 @@ HEX40 = re.compile(r"[0-9a-f]{40}\Z")
 # What the code takes for granted of a manifest; the API knows the rest.
 _TEXTS: dict[str, Any] = {"...": TEXT}
 _OPEN: dict[str, Any] = {"...": ANYTHING}
+_NAMED: dict[str, Any] = {"name!": TEXT, **_OPEN}
 NAME = (re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?"), "lower-case letters, digits and hyphens, starting with a letter")
 METADATA: dict[str, Any] = {"name!": TEXT, "labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}
 _PROBE: dict[str, Any] = dict.fromkeys(("failureThreshold", "periodSeconds", "initialDelaySeconds"), COUNT) | _OPEN
@@ -49,20 +51,21 @@ CONTAINER: dict[str, Any] = {
     "command": [TEXT],
     "args": [TEXT],
     "env": _ENV,
-    "envFrom": [dict.fromkeys(("configMapRef", "secretRef"), _OPEN) | _OPEN],
-    "volumeMounts": [{"name!": TEXT, "mountPath!": TEXT, **_OPEN}],
+    "envFrom": [{"configMapRef": _NAMED, "secretRef": _NAMED, **_OPEN}],
+    "volumeMounts": [{"name!": TEXT, "mountPath!": TEXT, "subPath": TEXT, **_OPEN}],
     "resources": RESOURCES,
     "startupProbe": _PROBE,
     "livenessProbe": _PROBE,
     "readinessProbe": _PROBE,
-    "securityContext": _OPEN,
+    "securityContext": {"capabilities": {"add": [TEXT], "drop": [TEXT], **_OPEN}, **_OPEN},
     **_OPEN,
 }
+_FILES: dict[str, Any] = {"name": TEXT, "items": [{"key!": TEXT, "path!": TEXT, **_OPEN}], **_OPEN}
 _VOLUME: dict[str, Any] = {
     "name!": TEXT,
     "persistentVolumeClaim": {"claimName!": TEXT, **_OPEN},
-    "configMap": _OPEN,
-    "projected": {"sources": [_OPEN], **_OPEN},
+    "configMap": _FILES,
+    "projected": {"sources": [{"configMap": _FILES, **_OPEN}], **_OPEN},
     **_OPEN,
 }
 POD: dict[str, Any] = {
@@ -84,7 +87,7 @@ COMPONENT: dict[str, Any] = {
     ),
     "type": TEXT,
     "replicas": COUNT,
-    "multinode": {"nodeCount": COUNT, **_OPEN},
+    "multinode": {"nodeCount": POSITIVE, **_OPEN},
     "podTemplate!": {"metadata": {"labels": LABELS, "annotations": ANNOTATIONS, **_OPEN}, "spec!": POD, **_OPEN},
     **_OPEN,
 }
@@ -171,24 +174,27 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def map_text(value: Any, change: Callable[[str], str]) -> Any:
-    """A copy of `value` with every text (no keys) passed through `change`."""
+def map_text(value: Any, change: Callable[[str], str], keep: str = "") -> Any:
+    """A copy of `value` with every text (no keys) passed through `change`, but what the key `keep` holds."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: map_text(item, change) for key, item in value.items()}
+        return {key: item if key == keep else map_text(item, change, keep) for key, item in value.items()}
     if isinstance(value, list):
-        return [map_text(item, change) for item in value]
+        return [map_text(item, change, keep) for item in value]
     return value
 
 
 def replace_paths(value: Any, paths: Mapping[str, str]) -> Any:
-    """Replace paths wherever they stand whole or as the beginning of one; of two that fit, the longer."""
+    """Replace paths wherever they stand whole or as the beginning of one; of two that fit, the longer.
+
+    A volume stays where it is mounted, also where that is the path of a model.
+    """
     if not paths:
         return value
     words = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
     pattern = re.compile(rf"(?<![\w./-])(?:{words})(?![\w.-])")
-    return map_text(value, lambda item: pattern.sub(lambda match: paths[match[0]], item))
+    return map_text(value, lambda item: pattern.sub(lambda match: paths[match[0]], item), keep="mountPath")
 
 
 def replace_text(value: Any, old: str, new: str) -> Any:

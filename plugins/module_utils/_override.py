@@ -204,12 +204,14 @@ def _patch_one(dgd: Manifest, entry: Mapping[str, Any], path: str) -> None:
                 raise refuse(f"{path}.json6902[{index}]", "without component every path begins with /spec/")
         if entry.get("json6902"):
             _patch.json6902(document, entry["json6902"], f"{path}.json6902")
-    components = dgd["spec"].get("components") or []
-    if [(c.get("name"), c.get("type")) for c in components if isinstance(c, dict)] != before:
-        raise refuse(path, "a patch may not add, remove, rename or move components")
     wrong = problem(dgd, GRAPH, null=False)
     if wrong:
         raise refuse(path, wrong)
+    components = dgd["spec"].get("components") or []
+    if not isinstance(components, list) or before != [
+        (c.get("name"), c.get("type")) for c in components if isinstance(c, dict)
+    ]:
+        raise refuse(path, "a patch may not add, remove, rename or move components")
     for component in components:
         check_component(component, lambda found: refuse(path, found))
     for where, wrong in _secrets.found(dgd):  # together two harmless operations may make one
@@ -222,9 +224,10 @@ def _check_resources(component: str, container: dict[str, Any]) -> None:
     requests, limits = resources.get("requests", {}), resources.get("limits", {})
     for name in sorted({*requests, *limits}):
         asked, limit = requests.get(name), limits.get(name)
-        if "/" in name and asked is not None and asked != limit:
+        more = None if None in (asked, limit) else _rules.quantity(str(asked)) - _rules.quantity(str(limit))
+        if "/" in name and asked is not None and more != 0:
             wrong = f"has request {asked} and limit {'none' if limit is None else limit}; they must be equal"
-        elif None not in (asked, limit) and _rules.quantity(str(asked)) > _rules.quantity(str(limit)):
+        elif more is not None and more > 0:
             wrong = f"has request {asked} and limit {limit}; a request may not be above its limit"
         else:
             continue

@@ -32,12 +32,15 @@ _VALUE = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)|\b[Bb]earer\s+[\w.~+/-]{12,}=*|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 _USER_INFO = re.compile(
-    r"://[^/\s]*[^/\s@:][^/\s@]*@"
+    r"://[^/\s\"',{}]*[^/\s\"',{}@:][^/\s\"',{}@]*@"
     r"|(?:^|(?<=[\s=,;\"']))[^\s/@:=,;\"']+:[^\s/@]+@(?!sha\d+:)[\w.-]+(?::\d+)?(?=$|[\s/,;\"'])"
 )
 _REFERENCE = re.compile(r"\$\(\w+\)|\$\{\w+\}|\$[A-Z][A-Z0-9_]*")
 # Not a secret in itself: nothing, a word for nothing or a path, such as of a file with credentials.
-_HARMLESS = re.compile(r"(?:true|false|none|null|empty|dummy)?|\$[({].*|/[\w.-]+(?:/[\w.-]+)+", re.I | re.S)
+_HARMLESS = re.compile(
+    r"(?:true|false|none|null|empty|dummy)?|\$[({].*|/[\w.-]+(?:/[\w.-]+)+|(?-i:[a-z][a-z0-9._-]*(?:/[a-z0-9._-]+)+)",
+    re.I | re.S,
+)
 # A flag of an engine and a variable of a shell, each with its value.
 _FLAG = re.compile(r"(?<!\S)--([\w-]+)(?:=|\s+)[\"']?(?!-)([^\s\"']+)")
 _SHELL = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=[\"']?([^\s\"']+)")

@@ -4,7 +4,7 @@
 """PRIVATE: is a value of somebody's YAML what the code takes for granted? In words, with the path. Pure functions.
 
 A shape is one of
-  TEXT, COUNT, NUMBER, FLAG, AMOUNT, DEVICES, ANYTHING   a kind of value
+  TEXT, COUNT, POSITIVE, NUMBER, FLAG, AMOUNT, DEVICES, ANYTHING   a kind of value
   (pattern, words)                              a text that matches as a whole; the words say what it must be
   ("a", "b")                                    one of these texts
   [shape]                                       a list
@@ -22,6 +22,7 @@ from typing import Any
 
 TEXT = "a text"
 COUNT = "a whole number from 0"
+POSITIVE = "a whole number above zero"
 NUMBER = "a number from 0"
 FLAG = "true or false"
 # Of a resource; the API takes a number for its text.
@@ -87,8 +88,9 @@ def _dictionary(value: Any, shape: dict[str, Any], path: str, null: bool) -> str
         if wrong:
             return wrong
     for key in shape:
-        if key.endswith("!") and value.get(key[:-1]) in (None, ""):
-            return f"{f'{path}.' if path else ''}{key[:-1]}: must be there"
+        if key.endswith("!") and value.get(key[:-1]) in (None, "", []):
+            wrong = "must not be empty" if value.get(key[:-1]) == [] else "must be there"
+            return f"{f'{path}.' if path else ''}{key[:-1]}: {wrong}"
     return ""
 
 
@@ -116,8 +118,8 @@ def _fits(value: Any, shape: Any) -> bool:
         return isinstance(value, bool)
     if isinstance(value, bool):
         return False
-    if shape == COUNT:
-        return isinstance(value, int) and value >= 0
+    if shape in (COUNT, POSITIVE):
+        return isinstance(value, int) and value >= (shape == POSITIVE)
     if shape == NUMBER:
         return isinstance(value, (int, float)) and value >= 0
     if shape in (AMOUNT, DEVICES):

@@ -345,3 +345,14 @@ def test_volumes_that_collide_are_found(alter: Any, words: str) -> None:
     assert [item["severity"] for item in found] == ["FAIL"]
     assert words in found[0]["message"]
     assert codes(recipe_of(worker_of(*MODEL)), binding=binding) == []
+
+
+def test_a_claim_mounted_at_the_path_of_the_model_stays_there() -> None:
+    worker = worker_of("--model", "/model")
+    main_container(worker)["volumeMounts"] = [{"name": "cache", "mountPath": "/model"}]
+    exact = [{"id": "acme/big", "commit": BIG, "layout": "folder", "path": "/model"}]
+    recipe = recipe_of(worker, repositories=exact)
+    made = workers_of(release_of(recipe)["manifest"])[0]
+    path = f"/model/big/{BIG[:12]}"
+    assert main_container(made)["volumeMounts"][0]["mountPath"] == "/model"
+    assert main_container(made)["args"][-1] == path and "CACHE_ELSEWHERE" not in codes(recipe)

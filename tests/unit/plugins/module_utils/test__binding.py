@@ -34,7 +34,11 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._errors import Dyn
             {
                 "network": {
                     "infiniband": {"devices": "a"},
-                    "components": {"decode": {"gke_roce": {"default_interface": "e", "networks": []}}},
+                    "components": {
+                        "decode": {
+                            "gke_roce": {"default_interface": "e", "networks": [{"interface": "e", "network": "n"}]}
+                        }
+                    },
                 }
             },
             "dynamo_binding.network.components.decode: infiniband and gke_roce exclude each other",

@@ -238,6 +238,14 @@ def test_deriving_from_manifests_finds_what_the_metadata_says(topology: str) -> 
     ]
 
 
+def test_directories_behind_links_are_found_once(tmp_path: Path) -> None:
+    write(tmp_path / "real", yaml.safe_dump(DEPLOYMENT), "vllm/agg-h100")
+    (tmp_path / "recipes").mkdir()
+    (tmp_path / "recipes/own").symlink_to(tmp_path / "real")
+    (tmp_path / "real/round").symlink_to(tmp_path / "recipes")
+    assert list(_catalog.find([str(tmp_path / "recipes")])) == ["own/vllm/agg-h100"]
+
+
 def test_a_foreign_recipe_is_derived(tmp_path: Path) -> None:
     recipe = _catalog.read("own/vllm/agg-h100", write(tmp_path, yaml.safe_dump(DEPLOYMENT)))
     assert recipe.meta["served_model"] == "acme/tiny"

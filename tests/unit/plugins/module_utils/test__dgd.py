@@ -215,7 +215,7 @@ def test_phase_is_that_of_the_pod_furthest_behind() -> None:
 )
 def test_a_count_that_a_kind_does_not_have_is_not_waited_for(provider: str, kind: str, absent: str) -> None:
     """The CRD says which of ready and available the operator can't tell of workers over several nodes."""
-    live = dgd(workers={**counts(1, 1, 1), "componentKind": kind})  # type: ignore[arg-type]
+    live = dgd(workers={**counts(1, 1, 1), "componentKind": kind})  # type: ignore[dict-item]
     live["metadata"]["annotations"]["nvidia.com/workload-provider"] = provider
     del live["status"]["components"]["Worker"][absent]
     assert judge(View(live, [dcd(OLD)], [READY_OLD, FRONT])).state == "READY"

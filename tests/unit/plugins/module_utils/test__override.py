@@ -9,13 +9,51 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.inferops.dynamo.plugins.module_utils import _bind
+from ansible_collections.inferops.dynamo.plugins.module_utils._binding import normalise
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import main_container
 
-from .test__bind import AGG, DISAGG, SGLANG, bound, component, env, graph
+from .test__bind import AGG, DISAGG, SGLANG, base, bound, component, env, graph
 
 TEST = {"op": "test", "path": "/podTemplate/spec/containers/0/name", "value": "main"}
 ENV = "/podTemplate/spec/containers/0/env/-"
+
+
+def test_a_component_named_like_its_type_is_patched_once() -> None:
+    """So it is in the vendor's recipes: prefill and decode."""
+    manifests = base(SGLANG)
+    worker = next(c for c in graph(manifests)["spec"]["components"] if c["name"] == "Worker")
+    worker["name"] = "worker"
+    patch = {
+        "component": "worker",
+        "json6902": [TEST, {"op": "add", "path": ENV, "value": {"name": "A", "value": "b"}}],
+    }
+    bound, _unused = _bind.bind(manifests, normalise({"patches": [patch]}), _bind.Site(namespace="llm"))
+    names = [entry["name"] for entry in main_container(component(bound, "worker"))["env"]]
+    assert names.count("A") == 1
+
+
+def test_the_same_amount_as_number_and_text_is_equal() -> None:
+    amounts = {"requests": {"nvidia.com/gpu": 4, "rdma/ib": "1"}, "limits": {"nvidia.com/gpu": "4", "rdma/ib": 1}}
+    manifests = base(SGLANG)
+    main_container(component(manifests, "Worker"))["resources"] = amounts
+    made, _unused = _bind.bind(manifests, normalise({}), _bind.Site(namespace="llm"))
+    assert main_container(component(made, "Worker"))["resources"] == amounts
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        {"merge": {"spec": None}},
+        {"merge": {"spec": "x"}},
+        {"json6902": [{"op": "replace", "path": "/spec/components", "value": 5}]},
+        {"json6902": [{"op": "replace", "path": "/spec/components", "value": ["x"]}]},
+    ],
+)
+def test_a_patch_that_leaves_no_components_is_refused(patch: dict[str, Any]) -> None:
+    with pytest.raises(DynamoError, match=r"dynamo_binding.patches\[0\]"):
+        bound(SGLANG, {"patches": [patch]})
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -74,8 +75,9 @@ def test_shape(target: str) -> None:
 
 def test_a_recipe_without_a_request_of_its_own_is_asked_one() -> None:
     recipe = _catalog.read(EIGHT[0], CATALOG)
-    for smoke in ({}, {"requests": []}):
-        bare = recipe._replace(meta={**recipe.meta, "smoke": smoke})
+    smokes: list[dict[str, Any]] = [{}, {"requests": []}]
+    for smoke in smokes:
+        bare = dataclasses.replace(recipe, meta={**recipe.meta, "smoke": smoke})
         (request,) = _release.build(bare, {"namespace": "llm"})["smoke"]["requests"]
         assert request["name"] == "chat" and request["body"]["max_tokens"] > 500
 

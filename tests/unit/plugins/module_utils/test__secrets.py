@@ -58,6 +58,8 @@ def test_secrets(name: str, value: str) -> None:
         ("", "--hf-token --model a/b"),
         ("", "--max-token 5 --skip-tokenizer-init --ssl-keyfile /a"),
         ("DIR", "/home/a:/b@c"),
+        ("", '--kv-events-config={"publisher":"zmq","endpoint":"tcp://*:5557","topic":"kv-events@m"}'),
+        ("vault.hashicorp.com/agent-inject-secret-hf-token", "secret/data/hf"),
     ],
 )
 def test_no_secrets(name: str, value: str) -> None:

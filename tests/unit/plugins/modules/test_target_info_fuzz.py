@@ -109,6 +109,70 @@ def test_wrong_types(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     assert refused > 20
 
 
+# What recipes of others have, and those of the catalog don't.
+OTHERS: dict[str, Any] = {
+    "multinode": {"nodeCount": 2},
+    "podTemplate": {
+        "spec": {
+            "volumes": [
+                {"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}},
+                {"name": "config", "configMap": {"name": "own-config", "items": [{"key": "a.yaml", "path": "a.yaml"}]}},
+                {"name": "all", "projected": {"sources": [{"configMap": {"name": "own-config"}}]}},
+            ],
+            "containers": [
+                {
+                    "name": "main",
+                    "image": "a:1",
+                    "command": ["python3", "-m", "dynamo.trtllm"],
+                    "args": ["--model-path", "/cache/acme", "--extra-engine-args", "/config/a.yaml", "--tp-size", "8"],
+                    "envFrom": [{"secretRef": {"name": "a"}}, {"configMapRef": {"name": "own-config"}}],
+                    "volumeMounts": [
+                        {"name": "cache", "mountPath": "/cache", "subPath": "models"},
+                        {"name": "config", "mountPath": "/config"},
+                    ],
+                    "securityContext": {"capabilities": {"add": ["IPC_LOCK"]}},
+                    "resources": {"limits": {"nvidia.com/gpu": 4}},
+                }
+            ],
+        }
+    },
+}
+
+
+RECIPE = {"served_model": "acme", "repositories": [{"id": "acme/big", "commit": "a" * 40}]}
+
+
+def test_wrong_types_in_recipes_of_others(tmp_path: Path) -> None:
+    directory = tmp_path / "own/trtllm/agg-b200"
+    directory.mkdir(parents=True)
+    config = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "own-config"}, "data": {"a.yaml": "a: 1"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "load"}}
+    job["spec"] = {"template": {"spec": {"containers": [{"name": "load", "image": "a:1", "args": ["x"]}]}}}
+    (tmp_path / "own/model-cache").mkdir()
+    options = {**DEFAULTS, "catalog": str(tmp_path), "namespace": "llm", "need_cluster": False}
+    options |= {"lint": True, "name": "own/trtllm/agg-b200", "recipe": RECIPE}
+    bad, passed = [], 0
+    for path, value in [((), None), *mistakes({"worker": OTHERS, "job": job})]:
+        made = replaced({"worker": OTHERS, "job": job}, path, value) if path else {"worker": OTHERS, "job": job}
+        worker = {"name": "w", "type": "worker", **made["worker"]} if isinstance(made["worker"], dict) else None
+        dgd = {"apiVersion": "nvidia.com/v1beta1", "kind": "DynamoGraphDeployment", "metadata": {"name": "own"}}
+        dgd["spec"] = {"components": [worker]}
+        (directory / "deploy.yaml").write_text(yaml.safe_dump_all([config, dgd]), "utf-8")
+        (tmp_path / "own/model-cache/load.yaml").write_text(yaml.safe_dump(made["job"]), "utf-8")
+        try:
+            target_info.run(dict(options), Run())
+            passed += 1
+        except DynamoError as error:
+            if not path:
+                raise
+            if "deploy.yaml" not in str(error) and error.code not in ("BINDING", "NAME_TOO_LONG", "RECIPE_INCOMPLETE"):
+                bad.append(f"{path} {value!r}: {error}")
+        except Exception as error:
+            bad.append(f"{path} {value!r}: {type(error).__name__} {error}")
+    assert bad == []
+    assert passed > 1
+
+
 EVERYTHING: dict[str, Any] = {
     **{key: value for key, value in BINDING.items() if key != "name"},
     "labels": {"a": "b"},
