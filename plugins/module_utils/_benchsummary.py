@@ -166,6 +166,10 @@ def warnings(summary: Mapping[str, Any]) -> list[str]:
         if p["failed"]:
             why = f": {p['errors'][0]}" if p["errors"] else ""
             found.append(f"NOT WHOLE: {p['failed']} of {p['failed'] + p['done']} requests of {p['name']} failed{why}")
+        if not (p["whole"] or p["cancelled"] or p["failed"]):
+            asked = int(p.get("requests") or 0)
+            short = f"{p['done']} of {asked} requests were measured" if p["done"] < asked else "AIPerf's export says so"
+            found.append(f"NOT WHOLE: {p['name']} is not complete: {short}")
     if summary["load"]["kind"] == "trace" and len(summary["points"]) > 1:
         found.append("every point replays the same trace: from the second on, the cache is warm")
     return found
@@ -230,7 +234,7 @@ def comparable(summary: Mapping[str, Any], baseline: Mapping[str, Any]) -> None:
 
 
 def _why(run: Mapping[str, Any]) -> str:
-    return next((w for w in run.get("warnings") or [] if w.startswith("NOT WHOLE")), "points are missing")
+    return next((w for w in run.get("warnings") or [] if w.startswith("NOT WHOLE")), "its numbers are not complete")
 
 
 def compare(summary: Mapping[str, Any], baseline: Mapping[str, Any]) -> dict[str, Any]:

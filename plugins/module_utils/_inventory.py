@@ -14,13 +14,20 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
-from ansible.module_utils.common.validation import check_type_bool, check_type_dict, check_type_int, check_type_list
+from ansible.module_utils.common.validation import (
+    check_type_bool,
+    check_type_dict,
+    check_type_float,
+    check_type_int,
+    check_type_list,
+)
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import FLAG, TEXT, found
 
 NUMBER = "a whole number"
+PERCENT = "a number from 0"
 TEXTS = "a list of texts"
 DICTIONARY = "a dictionary"
 PATH_OR_DICTIONARY = "a path or a dictionary"
@@ -98,6 +105,14 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "smoke_test_request_timeout": NUMBER,
     "smoke_test_junit": TEXT,
     "smoke_test_checks": TEXTS,
+    "benchmark_max_regression": PERCENT,
+    "benchmark_load": DICTIONARY,
+    "benchmark_env": DICTIONARY,
+    "benchmark_resources": DICTIONARY,
+    "benchmark_node_selector": DICTIONARY,
+    "benchmark_run_as": NUMBER,
+    "benchmark_beside_frontend": FLAG,
+    "benchmark_deadline": NUMBER,
     "teardown_timeout": NUMBER,
     "teardown_cache": FLAG,
     "teardown_secret": FLAG,
@@ -107,7 +122,7 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
 # Patterns of hosts are read by ansible before any task runs.
 ELSEWHERE = ("dynamo_hosts",)
 # Of single playbooks.
-PLAYBOOKS = ("rollout_waves", "target_output", "benchmark_baseline", "benchmark_preset", "benchmark_max_regression")
+PLAYBOOKS = ("rollout_waves", "target_output", "benchmark_baseline", "benchmark_preset")
 ROLES = ("preflight_", "hf_secret_", "model_cache_", "compute_domain_", "deploy_", "smoke_test_", "teardown_")
 SECRETS = ("dynamo_hf_token", "preflight_hf_token", "hf_secret_token", "dynamo_kubeconfig")
 _TOKEN = re.compile(r"[!-~]*")
@@ -142,6 +157,8 @@ def _fits(kind: str | tuple[str, ...], value: Any) -> bool:
     try:
         if kind == NUMBER:
             return not isinstance(value, bool) and check_type_int(value) >= 0
+        if kind == PERCENT:
+            return not isinstance(value, bool) and check_type_float(value) >= 0
         if kind == FLAG:
             check_type_bool(value)
         elif kind == DICTIONARY:

@@ -15,6 +15,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible.module_utils.common.validation import check_type_dict
+
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._manifests import (
     HEX40,
@@ -198,7 +200,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         "command": ["python3", "-u", f"{SCRIPTS}/download.py"],
         "args": [json.dumps(work)],
         "env": _env(release, options),
-        "resources": options.get("resources") or {},
+        "resources": check_type_dict(options.get("resources") or {}),
         "terminationMessagePolicy": "FallbackToLogsOnError",
         "securityContext": {"allowPrivilegeEscalation": False, "capabilities": {"drop": ["ALL"]}},
         "volumeMounts": [
@@ -228,6 +230,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         pod["nodeSelector"] = job["node_selector"]
     if job.get("pull_secrets"):
         pod["imagePullSecrets"] = references(job["pull_secrets"])
+    ttl = int(options.get("ttl") or 0)  # -e gives texts, and "0" is one
     metadata = _metadata(job_name(release, options), release["namespace"])
     metadata["labels"][CLAIM] = claim  # the commit in its name is not always known when the cache is removed
     return {
@@ -235,7 +238,7 @@ def _job(release: Mapping[str, Any], options: Mapping[str, Any], scripts: str) -
         "kind": "Job",
         "metadata": metadata,
         "spec": {
-            **({"ttlSecondsAfterFinished": int(options["ttl"])} if options.get("ttl") else {}),
+            **({"ttlSecondsAfterFinished": ttl} if ttl else {}),
             # Looking at what somebody else filled gives the same answer again.
             "backoffLimit": int(options["backoff_limit"]) if work["source"] == "download" else 0,
             "activeDeadlineSeconds": int(job["deadline"]),

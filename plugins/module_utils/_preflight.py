@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import os
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
@@ -222,7 +221,7 @@ class _Preflight:
 
     def ask(self, model: dict[str, Any], token: str | None) -> _hub.Access:
         job_env = self.release["job"].get("env") or {}
-        endpoint = self.params["hub_endpoint"] or job_env.get("HF_ENDPOINT") or os.environ.get("HF_ENDPOINT")
+        endpoint = self.params["hub_endpoint"] or job_env.get("HF_ENDPOINT")
         _hub.check_endpoint(endpoint or _hub.DEFAULT_ENDPOINT)
         answer = _hub.shared_access(
             self.run.cache_dir, _hub.transport(), endpoint or _hub.DEFAULT_ENDPOINT, model["id"], model["commit"], token

@@ -39,11 +39,48 @@ options:
     type: str
     required: true
   job:
-    description:
-      - C(image), C(env), C(resources), C(tolerations), C(node_selector), C(pull_secrets), C(run_as),
-        C(beside_frontend) and C(deadline) of the Job.
+    description: What the Job runs with.
     type: dict
     required: true
+    suboptions:
+      image:
+        description: Image with AIPerf and Python.
+        type: str
+        default: ''
+      env:
+        description: Environment variables.
+        type: dict
+        default: {}
+      resources:
+        description: Requests and limits.
+        type: dict
+        default: {}
+      tolerations:
+        description: Tolerations of the pod.
+        type: list
+        elements: dict
+        default: []
+      node_selector:
+        description: Labels of the nodes that it may run on.
+        type: dict
+        default: {}
+      pull_secrets:
+        description: Secrets for the image's registry, by name or as C({name}).
+        type: list
+        elements: raw
+        default: []
+      run_as:
+        description: User id.
+        type: int
+        default: 1000
+      beside_frontend:
+        description: Run on the frontend's node.
+        type: bool
+        default: true
+      deadline:
+        description: Seconds after which the Job is stopped.
+        type: int
+        default: 10800
   synthetic_acceptance:
     description: Measure also a release that accepts drafts at a fixed rate.
     type: bool
@@ -56,6 +93,10 @@ options:
     description: The run to compare with, V(last), the name of a run below O(output), or a path. Empty for none.
     type: str
     default: ""
+  max_regression:
+    description: Percent by which the run may be worse than the baseline; the plan only refuses it without one.
+    type: float
+    default: 0
   claim_uid:
     description: The uid of the model cache's claim; without it a trace is staged anew.
     type: str
@@ -134,10 +175,25 @@ ARGUMENT_SPEC: dict[str, Any] = {
     "preset": {"type": "str", "default": ""},
     "load": {"type": "dict", "default": {}},
     "script": {"type": "str", "required": True},
-    "job": {"type": "dict", "required": True},
+    "job": {
+        "type": "dict",
+        "required": True,
+        "options": {
+            "image": {"type": "str", "default": ""},
+            "env": {"type": "dict", "default": {}},
+            "resources": {"type": "dict", "default": {}},
+            "tolerations": {"type": "list", "elements": "dict", "default": []},
+            "node_selector": {"type": "dict", "default": {}},
+            "pull_secrets": {"type": "list", "elements": "raw", "default": [], "no_log": False},
+            "run_as": {"type": "int", "default": 1000},
+            "beside_frontend": {"type": "bool", "default": True},
+            "deadline": {"type": "int", "default": 10800},
+        },
+    },
     "synthetic_acceptance": {"type": "bool", "default": False},
     "output": {"type": "path", "required": True},
     "baseline": {"type": "str", "default": ""},
+    "max_regression": {"type": "float", "default": 0},
     "claim_uid": {"type": "str", "default": ""},
     "staged": {"type": "list", "elements": "dict", "default": []},
 }
@@ -146,7 +202,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
 def read_trace(path: str, wanted: str) -> tuple[bytes, str]:
     """Content and sha256 of a trace on this machine; DynamoError BENCHMARK_LOAD with the line that isn't a request."""
     try:
-        content = Path(path).read_bytes()
+        content = Path(path).expanduser().read_bytes()
     except OSError as error:
         raise _benchload.refuse("trace.file", f"{path} can't be read: {error.strerror}") from error
     rows = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
@@ -186,13 +242,21 @@ def find_baseline(params: dict[str, Any], name: str, run: Run) -> str:
                 f"benchmark_baseline: {output} has no whole run of {name} on this host yet: nothing to compare"
             )
         return next((path for path, summary in files.items() if summary is last), "")
-    for path in (output / wanted, Path(wanted)):
+    for path in (output / wanted, Path(wanted).expanduser()):
         file = path / "summary.json" if path.is_dir() else path
-        if read_summary(file):
+        if {"schema", "run", "load"} <= read_summary(file).keys():
             return str(file)
     raise DynamoError(
         f"benchmark_baseline: {wanted} is neither a run below {output} nor a path to one.", "BENCHMARK_DIFFERS"
     )
+
+
+def check_output(path: Path) -> None:
+    """DynamoError REPORT_DIRECTORY before anything is measured whose numbers could not be kept."""
+    there = next(place for place in (path, *path.parents) if place.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        wrong = "can't be written to" if there.is_dir() else "is no directory"
+        raise DynamoError(f"benchmark_output is {path}, and {there} {wrong}.", "REPORT_DIRECTORY")
 
 
 def find_load(params: dict[str, Any]) -> _benchload.Load:
@@ -210,6 +274,13 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """Everything that is decided before the cluster is asked."""
     release, job = params["release"], {**params["job"]}
     load = find_load(params)
+    check_output(Path(params["output"]).absolute())
+    if params["max_regression"] and not params["baseline"]:
+        raise DynamoError(
+            f"benchmark_max_regression is {params['max_regression']:g}, and benchmark_baseline names nothing to compare"
+            " with; it must be last, a run or a path.",
+            "BAD_OPTION",
+        )
     if bool(release.get("synthetic_acceptance")) != params["synthetic_acceptance"]:
         raise DynamoError(
             f"benchmark_synthetic_acceptance is {params['synthetic_acceptance']}, and the release is the other one.",

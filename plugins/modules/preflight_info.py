@@ -73,7 +73,7 @@ options:
     description: Token for the model hub. It goes before the value of a Secret of ours; a foreign Secret goes before it.
     type: str
   hub_endpoint:
-    description: Address of the model hub. The default is E(HF_ENDPOINT), or the public hub without it.
+    description: Address of the model hub. The default is E(HF_ENDPOINT) of the download Job, then the public hub.
     type: str
   allow_gap:
     description: An update may take the last ready worker away.

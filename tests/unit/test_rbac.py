@@ -97,7 +97,7 @@ def written() -> Iterator[Right]:
         for verb in ("get", "create", "patch"):
             yield verb, resource(kind)
     yield from (("create", "pods"), ("patch", "pods"))  # dry runs of preflight
-    yield "list", "jobs"  # teardown finds them by their labels
+    yield "list", "jobs"  # teardown and benchmark find them by their labels
 
 
 def granted(*kinds: str) -> set[Right]:

@@ -95,7 +95,7 @@ def test_the_first_wave_is_one_host_that_the_target_is_for(collections: Path, tm
 
 def test_all_waves_of_a_rollout_that_works(collections: Path, tmp_path: Path) -> None:
     hosts: dict[str, dict[str, Any]] = {"nu-a": {"dynamo_gpu": "GB300"}, "nu-b": {}, "nu-c": {}, "nu-d": {}}
-    waves = '{rollout_waves: [["nu-a"], ["nu-a", "nu-c"], ["nu-b", "nu-d"]]}'
+    waves = '{rollout_waves: [["nu-a"], ["nu-c"], ["nu-b", "nu-d"]]}'
     done, table = rollout(collections, tmp_path, hosts, "-e", waves)
     assert done.returncode == 0, done.stdout
     assert asked(done)[0] == "nu-c"
@@ -111,3 +111,23 @@ def test_nothing_starts_where_one_host_is_not_prepared(collections: Path, tmp_pa
     assert done.returncode != 0
     assert asked(done) == []
     assert [table[host][0] for host in hosts] == ["not applicable", "not started", "failed"]
+
+
+@pytest.mark.parametrize(
+    "waves",
+    [
+        'rollout_waves=[["nu-a"],["nu-b"]]',
+        '{rollout_waves: ["nu-a", "nu-b"]}',
+        '{rollout_waves: {"nu-a": ["nu-b"]}}',
+        '{rollout_waves: [["nu-a"], ["nu-bb"]]}',
+        '{rollout_waves: [["nu-a"], ["nu-a", "nu-b"]]}',
+        '{rollout_waves: [["nu-a"]]}',
+        "{rollout_waves: []}",
+    ],
+)
+def test_waves_that_are_not_those_of_the_hosts(collections: Path, tmp_path: Path, waves: str) -> None:
+    """A text is a sequence of letters, and a host that no wave names would never be deployed."""
+    done, _table = rollout(collections, tmp_path, {"nu-a": {}, "nu-b": {}}, "-e", waves)
+    assert done.returncode != 0 and asked(done) == [], done.stdout
+    said = " ".join(done.stdout.split())
+    assert "rollout_waves is" in said and "each of these hosts once: nu-a, nu-b" in said

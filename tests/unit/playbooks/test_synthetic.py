@@ -19,13 +19,37 @@ pytestmark = [
 PLAN = """
 import time
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 
 class ActionModule(ActionBase):
     def run(self, tmp=None, task_vars=None):
         reasons = dict(deploy="another image")
+        Display().display("PLANNED")
         plan = dict(steps=["model_cache", "deploy"], reasons=reasons, findings=[], synthetic=False)
         return dict(release=self._task.args["release"], plan=plan, cluster=dict(context="c"), started=time.time())
 """
+
+DEPLOYED = PLAN.replace('["model_cache", "deploy"]', "[]").replace('dict(deploy="another image")', "{}")
+
+
+@pytest.mark.parametrize(
+    ("option", "words"),
+    [
+        ("benchmark_preset=agentc", "has no preset agentc"),
+        ("benchmark_baseline=nosuchrun", "nosuchrun is neither a run"),
+        ("benchmark_max_regression=abc", "benchmark_max_regression is 'abc'; it must be a number from 0"),
+        ("benchmark_max_regression=5", "benchmark_max_regression is 5, and benchmark_baseline names nothing"),
+    ],
+)
+def test_a_run_that_cannot_be_made_changes_no_worker(tmp_path: Path, option: str, words: str) -> None:
+    stand_ins(tmp_path / "collections", {"preflight_info": DEPLOYED})
+    options = ["-ebenchmark_synthetic_acceptance=true", "-eallow_gap=true", "-e", option]
+    cluster = {"dynamo_kubeconfig": kubeconfig(tmp_path), "dynamo_report_dir": ""}
+    hosts = {"fra1": {**cluster, "dynamo_target": "vllm-agg-gb200"}}
+    done = run_playbook(tmp_path, "benchmark", hosts, *options, collections=tmp_path / "collections")
+    assert done.returncode != 0
+    assert words in " ".join(done.stdout.split()), done.stdout
+    assert done.stdout.count("PLANNED") <= 1, "the release was deployed otherwise, or put back"
 
 
 def test_what_is_refused_is_not_deployed_afterwards(tmp_path: Path) -> None:

@@ -86,3 +86,18 @@ def test_every_option_is_used(role: str) -> None:
     text = "\n".join(path.read_text("utf-8") for path in places)
     text += "\n".join(str(value) for value in load(role, "defaults/main.yml").values())
     assert [name for name in options(role) if not re.search(rf"\b{name}\b", text)] == []
+
+
+@pytest.mark.parametrize("role", NAMES)
+def test_texts_of_the_command_line_are_converted(role: str) -> None:
+    """`-e teardown_cache=false` is the text "false", which is true. A module converts what it is given as a whole."""
+    kinds = {"bool": "bool", "int": "int", "float": "float"}
+    typed = {name: kinds[o["type"]] for name, o in options(role).items() if o.get("type") in kinds}
+    places = [path for folder in ("tasks", "vars") for path in (ROLES / role / folder).rglob("*.yml")]
+    for path in places:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            for name in typed:
+                for found in re.finditer(rf"(?<![\w'.]){name}\b", line):
+                    whole = re.search(r"\{\{ ?$", line[: found.start()]) and re.match(r" ?\}\}", line[found.end() :])
+                    converted = re.match(rf" \| {typed[name]}\b", line[found.end() :])
+                    assert whole or converted or line.lstrip().startswith((f"{name}:", "#")), f"{path}:{number} {line}"

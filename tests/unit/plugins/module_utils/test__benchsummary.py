@@ -80,6 +80,15 @@ def test_what_is_not_whole_says_so_first(given: dict[str, Any], words: str | Non
     assert raised.value.code == "BENCHMARK_INCOMPLETE"
 
 
+def test_what_is_not_complete_without_an_error_says_so_too() -> None:
+    for given, words in (
+        ({"request_count": {"avg": 38.0}}, "concurrency-4 is not complete: 38 of 40 requests were measured"),
+        ({"is_complete": False}, "concurrency-4 is not complete: AIPerf's export says so"),
+    ):
+        found = summary(measured(c4=files("concurrency-4", **given)))
+        assert found["whole"] is False and found["warnings"] == [f"NOT WHOLE: {words}"]
+
+
 def test_synthetic_acceptance_is_marked() -> None:
     found = summary(identity={"synthetic_acceptance": True})
     assert found["whole"] and found["warnings"][0].startswith("SYNTHETIC ACCEPTANCE")

@@ -36,6 +36,7 @@ def plan(output: Path, run: Run | None = None, **params: Any) -> dict[str, Any]:
         "job": JOB,
     }
     base |= {"output": str(output), "baseline": "", "claim_uid": "", "staged": [], "synthetic_acceptance": False}
+    base["max_regression"] = 0.0
     return benchmark_plan.run({**base, **params}, run or Run())
 
 
@@ -54,6 +55,16 @@ def test_plan(tmp_path: Path) -> None:
     json.dumps(found)
 
 
+@pytest.mark.parametrize("path", ["summary.json", "summary.json/runs"])
+def test_a_place_that_holds_no_runs_is_refused_before_anything_is_measured(tmp_path: Path, path: str) -> None:
+    (tmp_path / "summary.json").touch()
+    with pytest.raises(
+        DynamoError, match=f"benchmark_output is {tmp_path}/{path}, and .*json is no directory"
+    ) as caught:
+        plan(tmp_path / path)
+    assert caught.value.code == "REPORT_DIRECTORY"
+
+
 def test_a_preset_and_what_wins_over_it(tmp_path: Path) -> None:
     found = plan(tmp_path, release=release(HUB), preset="agentic", load={"concurrency": [8]})
     assert [p["name"] for p in found["load"]["points"]] == ["concurrency-8"]
@@ -70,6 +81,7 @@ def test_a_preset_and_what_wins_over_it(tmp_path: Path) -> None:
         ({"job": {"image": ""}}, "BENCHMARK_IMAGE", "benchmark_image"),
         ({"synthetic_acceptance": True}, "BENCHMARK_SYNTHETIC", "benchmark_synthetic_acceptance is True"),
         ({"job": {**JOB, "env": {"HF_TOKEN": "hf_" + "x" * 20}}}, "BAD_OPTION", "benchmark_env.HF_TOKEN: "),
+        ({"max_regression": 5.0}, "BAD_OPTION", "benchmark_max_regression is 5, and benchmark_baseline"),
         ({"baseline": "nowhere"}, "BENCHMARK_DIFFERS", "benchmark_baseline: nowhere is neither"),
         (
             {"load": {"trace": {"file": "/no/such"}}},
