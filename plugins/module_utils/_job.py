@@ -38,12 +38,15 @@ EXITS = {
     5: ("HUB_ACCESS", "the hub refuses the repository"),
     6: ("NO_SPACE", "the volume is too small"),
     7: ("CACHE_NOT_WRITABLE", "the volume cannot be written"),
+    8: ("CHECKPOINT_UNVERIFIED", "the checkpoint cannot be verified so deeply"),
 }
 HINTS = {
     "USAGE": "Look at the claim's permissions and at the options of role model_cache.",
     "CHECKPOINT_INCOMPLETE": "Can pods reach the hub (dynamo_hub_endpoint, proxies in dynamo_download_env)?"
     " Running again goes on where it stopped.",
     "CHECKPOINT_CORRUPT": "The bad files were fetched twice: suspect a proxy, a mirror or the storage.",
+    "CHECKPOINT_UNVERIFIED": "The published hashes come with the hub's listing, which huggingface_hub 2 leaves in"
+    " .cache/huggingface/trees: model_cache_source: download fetches it. Or model_cache_verify: headers.",
     "HUB_ACCESS": "Check dynamo_hf_token, the licence on the hub and dynamo_model_commit.",
     "NO_SPACE": "Delete old commits (-e model_cache_prune=true), expand the claim, or take another (dynamo_cache_claim)"
     "; dynamo_cache_size is only for a claim that isn't there yet.",

@@ -43,8 +43,8 @@ HUB_ENV = {
     "HF_HUB_DISABLE_TELEMETRY": "1",
     "HF_HUB_DISABLE_PROGRESS_BARS": "1",
 }
-# Exit codes of download.py that no retry can change: usage, access, space, a volume that cannot be written.
-HOPELESS = [2, 5, 6, 7]
+# Exit codes of download.py that no retry can change: usage, access, space, a volume that cannot be written, no hashes.
+HOPELESS = [2, 5, 6, 7, 8]
 
 
 def slug(repository: str) -> str:

@@ -62,16 +62,11 @@ PATIENCE = 0.1  # seconds of waiting for the storage after which files are read 
 WRITING = 60  # seconds: a partial file touched more recently is being written
 FIRST_READ = 16_384
 CHUNK = 1 << 20
-TOKENIZERS = (
-    "tokenizer.json",
-    "tokenizer.model",
-    "vocab.json",
-    "vocab.txt",
-    "tekken.json",
-    "spiece.model",
-)
-# What engines read with json.load, by the ends of their names; another .json file may hold what it likes.
-COMPANIONS = ("config.json", "tokenizer.json", "vocab.json", "tekken.json", "tokens_map.json", "added_tokens.json")
+METADATA_CAP = 1 << 20  # bytes; matching takes a hundred times the memory of the text
+# Beside every name that begins with "tokenizer.".
+TOKENIZERS = ("vocab.json", "vocab.txt", "tekken.json", "spiece.model", "tiktoken.model")
+# What engines read with json.load, also as quantize_config.json; another .json file may hold what it likes.
+COMPANIONS = re.compile(r"(.*[._/-])?(config|tokenizer|vocab|tekken|tokens_map|added_tokens)\.json")
 TYPED = (".json", ".model", ".safetensors", ".tiktoken")  # files that are never HTML and never empty
 
 _NUMBERED = re.compile(r"^(.*)-(\d{1,9})-of-(\d{1,9})\.safetensors$")
@@ -201,7 +196,7 @@ def _parse(raw: bytes) -> tuple[dict[bytes, tuple[int, int]], set[str]]:
 def _columns(raw: bytes, data: int) -> set[bytes] | None:
     """The tensors of a sound header in the form that safetensors itself writes, by columns instead of one object per
     tensor: a fifth of the time. None: another form, or something is wrong, which the slow way puts into words."""
-    metadata = _METADATA.match(raw)
+    metadata = _METADATA.match(raw, 0, METADATA_CAP)
     text = raw[metadata.end() :] if metadata else b"," + raw[1:]
     if raw[:1] != b"{" or text[:2] != b',"' or len(raw) > JSON_CAP // 4:
         return None
@@ -366,7 +361,7 @@ def check_file(rel: str, path: str, wanted: list[bytes] | None = None, published
                             tensors, size, problems = _tensors_of(fd, head, before.st_size, rel, wanted)
                     else:
                         tensors, size, problems = _tensors_of(fd, head, before.st_size, rel, wanted)
-                elif rel.endswith(COMPANIONS):
+                elif COMPANIONS.fullmatch(rel):
                     _companion(fd, head, before.st_size)
                 if published:
                     _hash(fd, before.st_size, published)
@@ -623,8 +618,8 @@ def _numbered(weights: list[str], indexed: set[str]) -> Iterator[Problem]:
 class _Check:
     """One run over one directory; `verdict` is what comes out."""
 
-    def __init__(self, root: str, commit: str, verify: str, threads: int) -> None:
-        self.root, self.verify = root, verify
+    def __init__(self, root: str, commit: str, verify: str, threads: int, tokenizer: bool) -> None:
+        self.root, self.verify, self.tokenizer = root, verify, tokenizer
         self.commit = _commit_of(root, commit)
         cpus = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         self.threads = threads or (min(cpus, 16) if verify == "sha256" else 4)
@@ -699,7 +694,8 @@ class _Check:
                         "unlisted",
                         "total_size",
                         index.rel,
-                        f"the index says {index.total} bytes, its shards hold {total}",
+                        f"the index says {index.total} bytes, its shards hold {total}; with the hub's listing, which a"
+                        " download leaves, it is known whether that was published",
                     )
 
     def open_all(self, wanted: dict[str, list[bytes]]) -> dict[str, Shard]:
@@ -742,12 +738,12 @@ class _Check:
     def companions(self) -> None:
         """What an engine needs besides weights; only a note when the hub's own listing lacks it too (a draft)."""
         level = "incomplete" if self.listing is None else "note"
-        if "config.json" not in self.files and "config.json" not in (self.listing or {}):
+        there = {*self.files, *(self.listing or {})}
+        if not there & {"config.json", "params.json"}:  # the second is Mistral's own
             self.add(level, "config_missing", "config.json", "no config.json")
-        if not any(rel in self.files or rel in (self.listing or {}) for rel in TOKENIZERS) and not any(
-            rel.endswith(".tiktoken") for rel in self.files
-        ):
-            self.add(level, "tokenizer_missing", "tokenizer.json", "none of " + ", ".join(TOKENIZERS))
+        if not any(rel in TOKENIZERS or rel.startswith("tokenizer.") or rel.endswith(".tiktoken") for rel in there):
+            level = level if self.tokenizer else "note"
+            self.add(level, "tokenizer_missing", "tokenizer.json", "no tokenizer.*, " + ", ".join(TOKENIZERS))
 
     def partial(self) -> dict[str, Any]:
         now = time.time()
@@ -820,15 +816,21 @@ class _Check:
         }
 
 
-def check(path: str, commit: str = "", verify: str = "sizes", threads: int = 0) -> dict[str, Any]:
+def check(
+    path: str, commit: str = "", verify: str = "sizes", threads: int = 0, tokenizer: bool = True
+) -> dict[str, Any]:
     """The verdict on one directory, with every problem. `threads` 0: 4, or for sha256 one per CPU (16 at most).
+    tokenizer: it must have one, unlike the model of a release that makes drafts for another.
 
-    Raises ValueError for what is no checkpoint directory at all (a file, a hub cache with several snapshots).
+    Raises ValueError for what is no checkpoint directory at all (a file, a hub cache with several snapshots), and for
+    a negative number of threads.
     """
+    if threads < 0:
+        raise ValueError(f"threads is {threads}; it must be 0 or more")
     collecting = gc.isenabled()
     gc.disable()  # parsing makes hundreds of thousands of objects and no cycles: collecting costs a third of the time
     try:
-        return _Check(snapshot(path, commit), commit, verify, threads).run()
+        return _Check(snapshot(path, commit), commit, verify, threads, tokenizer).run()
     finally:
         if collecting:
             gc.enable()

@@ -62,9 +62,11 @@ repositories:
 """
 
 import os
+import re
 from typing import Any
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
 
 ARGUMENT_SPEC: dict[str, Any] = {
@@ -82,7 +84,10 @@ ARGUMENT_SPEC: dict[str, Any] = {
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """The hub's answer for every repository."""
     endpoint = params["hub_endpoint"] or os.environ.get("HF_ENDPOINT") or _hub.DEFAULT_ENDPOINT
-    send, token = _hub.transport(), params["hf_token"] or None
+    _hub.check_endpoint(endpoint)
+    send, token = _hub.transport(), (params["hf_token"] or "").strip() or None
+    if token and not re.fullmatch("[!-~]+", token):
+        raise DynamoError("hf_token has blanks or characters that no token has (it is not shown).", "BAD_OPTION")
     return {"repositories": [_hub.access(send, endpoint, r["id"], r["commit"], token) for r in params["repositories"]]}
 
 

@@ -14,7 +14,7 @@ library, and huggingface_hub when bytes are missing.
 
 Prints `progress {json}` lines and, last, `record {json}`, which also becomes the container's termination message:
 {"code", "message", "records": [...]}. Exit: 0 proved, 2 usage, 3 incomplete (worth another try), 4 corrupt,
-5 no access, 6 no space, 7 the volume cannot be written.
+5 no access, 6 no space, 7 the volume cannot be written, 8 no published hashes or sizes to compare with.
 """
 
 from __future__ import annotations
@@ -44,6 +44,7 @@ CODES = {
     5: "HUB_ACCESS",
     6: "NO_SPACE",
     7: "CACHE_NOT_WRITABLE",
+    8: "CHECKPOINT_UNVERIFIED",
 }
 SAY_EVERY = 5.0  # seconds
 HEARTBEAT = 5.0  # seconds between two signs of life of the writer
@@ -117,11 +118,11 @@ def read_record(path: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def recorded_level(spec: dict[str, Any], model: dict[str, Any]) -> str:
-    """To which level the record in the volume proves this checkpoint, "" if there is none."""
+def recorded(spec: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
+    """The record in the volume that proves this checkpoint, empty if there is none."""
     found = read_record(record_path(spec, model))
     same = found.get("repository") == model["id"] and found.get("commit") == model["commit"]
-    return str(found.get("verify") or "") if same else ""
+    return found if same else {}
 
 
 # --- the hub ----------------------------------------------------------------------------------------------------------
@@ -386,20 +387,22 @@ def proved(verdict: dict[str, Any], level: str) -> bool:
 
 def record(spec: dict[str, Any], model: dict[str, Any], verdict: dict[str, Any]) -> dict[str, Any]:
     """Write the proof, last of all, and return it."""
-    levels = [recorded_level(spec, model), verdict["proved"]]
+    before = recorded(spec, model)
+    level, new = str(before.get("verify") or ""), verdict["proved"]
+    deeper = _safetensors.rank(level) > _safetensors.rank(new)  # nothing was fetched since, or it would be gone
     data = {
         "repository": model["id"],
         "commit": model["commit"],
         "claim": spec["claim"],
-        "verify": max(levels, key=_safetensors.rank),
+        "verify": level if deeper else new,
         "files": verdict["files"],
         "bytes": verdict["bytes"],
         "path": model["path"],
         "layout": model["layout"],
-        "verified_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+        "verified_at": before.get("verified_at") if deeper else time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "problems": 0,
     }
-    if spec["source"] == "proved" or levels[0] == data["verify"]:
+    if spec["source"] == "proved" or level == data["verify"]:
         return data  # what is proved is not written again
     try:
         write_json(record_path(spec, model), data)
@@ -426,6 +429,12 @@ def prepare(spec: dict[str, Any], model: dict[str, Any]) -> dict[str, Any]:
         return download(spec, model, root)
 
 
+def unverifiable(root: str, model: dict[str, Any], level: str, verdict: dict[str, Any]) -> Fail:
+    """Nothing is wrong with what is there, but it can't be shown."""
+    why = "; ".join(verdict["not_checked"])
+    return Fail(8, f"{model['id']} in {root}: {level} cannot be verified, nothing bad was found: {why}")
+
+
 def look(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str, Any]:
     """The record of a checkpoint that is there. A folder that somebody filled may lack the hub's listing: then it is
     proved to the level that its files allow, but sha256 is never claimed without."""
@@ -437,11 +446,12 @@ def look(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str, An
             f"{root} says of itself that it holds commit {other[:12]}, not {model['commit'][:12]}: name that one"
             " (dynamo_model_commit), or another folder",
         )
-    verdict = _safetensors.check(root, model["commit"], level)
+    served = model["id"] == spec["models"][0]["id"]
+    verdict = _safetensors.check(root, model["commit"], level, tokenizer=served)
     if verdict["state"] != "COMPLETE":
         raise Fail(_safetensors.EXIT[verdict["state"]], f"{model['id']} in {root}: {first_problems(verdict)}")
     if not proved(verdict, level) and (level == "sha256" or spec["source"] == "proved"):
-        raise Fail(3, f"{model['id']} in {root}: {level} cannot be verified: {'; '.join(verdict['not_checked'])}")
+        raise unverifiable(root, model, level, verdict)
     return record(spec, model, verdict)
 
 
@@ -458,6 +468,9 @@ def download(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str
         wrong = {rel for rel in missing(root, files) if os.path.lexists(os.path.join(root, rel))}
         for rel in sorted(wrong | set(bad_files(verdict))):
             remove(root, rel)
+        if (gone := [rel for rel in files if not os.path.exists(os.path.join(root, rel))]) and recorded(spec, model):
+            say("stage", f"the proof of before is dropped, {len(gone)} files are missing")
+            os.unlink(record_path(spec, model))  # of files that are fetched again it says nothing
     unlinked = {rel: size for rel, size in missing(root, files).items() if not blob_is_there(root, files[rel])}
     needed, free = sum(unlinked.values()), shutil.disk_usage(spec["mount"]).free
     if needed > free:
@@ -478,7 +491,7 @@ def download(spec: dict[str, Any], model: dict[str, Any], root: str) -> dict[str
     if verdict["state"] != "COMPLETE":
         raise Fail(_safetensors.EXIT[verdict["state"]], f"{model['id']} at {commit}: {first_problems(verdict)}")
     if not proved(verdict, level):
-        raise Fail(3, f"{model['id']} at {commit}: {level} cannot be verified: {'; '.join(verdict['not_checked'])}")
+        raise unverifiable(root, model, level, verdict)
     return record(spec, model, verdict)
 
 

@@ -161,6 +161,25 @@ def test_proof_of_a_higher_level_is_kept_and_asked_for_offline(pod: Pod) -> None
     assert pod.hub.log == []
 
 
+def test_a_file_that_was_fetched_again_is_proved_as_deeply_as_now(pod: Pod) -> None:
+    """It came with one wrong byte, and sizes can't see it: the hashes of before are of another file."""
+    assert pod.run(verify="sha256")[1]["records"][0]["verify"] == "sha256"
+    (pod.root / SHARD).unlink()
+    assert pod.run(source="proved", verify="sizes")[0] == 3
+    pod.hub.modes[SHARD] = "corrupt"
+    code, result = pod.run(verify="sizes")
+    assert (code, result["records"][0]["verify"]) == (0, "sizes"), result
+    assert json.loads((pod.root / ".inferops-dynamo.json").read_text())["verify"] == "sizes"
+
+
+def test_a_deeper_proof_keeps_its_date(pod: Pod) -> None:
+    assert pod.run(verify="sha256")[0] == 0
+    place = pod.root / ".inferops-dynamo.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "verified_at": "2026-01-01T00:00:00Z"}))
+    record = pod.run(verify="headers")[1]["records"][0]
+    assert (record["verify"], record["verified_at"]) == ("sha256", "2026-01-01T00:00:00Z")
+
+
 def test_two_repositories_in_the_hub_layout(pod: Pod) -> None:
     models = [pod.model(layout="hub"), pod.model(lab.EAGLE3, "hub", pod.hub.repositories[lab.EAGLE3].commit)]
     code, result = pod.run(*models, verify="sha256")
@@ -293,8 +312,20 @@ def test_what_somebody_else_filled_is_only_looked_at(pod: Pod) -> None:
     shutil.rmtree(pod.root / ".cache")
     code, result = pod.run(source="populated")
     assert (code, result["records"][0]["verify"]) == (0, "sizes"), "the record is as good as before"
-    assert pod.run(source="populated", verify="sha256")[0] == 3, "nothing there to compare with"
+    code, result = pod.run(source="populated", verify="sha256")
+    assert (code, result["code"]) == (8, "CHECKPOINT_UNVERIFIED"), "nothing there to compare with, and nothing bad"
     assert (pod.root / ".inferops-dynamo.json").read_bytes() == record
+
+
+def test_a_model_that_drafts_for_another_needs_no_tokenizer(pod: Pod) -> None:
+    models = [pod.model(), pod.model(lab.EAGLE3, commit=pod.hub.repositories[lab.EAGLE3].commit)]
+    assert pod.run(*models)[0] == 0
+    for model in models:
+        shutil.rmtree(Path(model["path"]) / ".cache")
+    for path in Path(models[1]["path"]).glob("tokenizer*"):
+        path.unlink()
+    assert pod.run(*models, source="populated")[0] == 0
+    assert pod.run(*reversed(models), source="populated")[1]["code"] == "CHECKPOINT_INCOMPLETE"
 
 
 def test_an_adopted_folder_is_never_downloaded_to(pod: Pod) -> None:

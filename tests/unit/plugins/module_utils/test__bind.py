@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import copy
-import json
 from typing import Any
 
 import pytest
@@ -395,17 +394,3 @@ def test_an_unpinned_revision_of_the_hub_gets_a_place() -> None:
 def test_pin_refuses(commits: dict[str, str]) -> None:
     with pytest.raises(DynamoError, match="dynamo_model_commit"):
         _bind.pin(release(SGLANG), commits)
-
-
-def test_selectors_follow_the_name() -> None:
-    """Anti-affinity that looks for the old name keeps nothing apart, and affinity leaves the pods Pending."""
-    label = "nvidia.com/dynamo-graph-deployment-name"
-    manifests = base(SGLANG)
-    old = graph(manifests)["metadata"]["name"]
-    pod = component(manifests, "Worker")["podTemplate"]["spec"]
-    pod["topologySpreadConstraints"] = [{"labelSelector": {"matchLabels": {label: old}}}]
-    term = {"labelSelector": {"matchExpressions": [{"key": label, "operator": "In", "values": [old, "another"]}]}}
-    pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
-    made, _unused = _bind.bind(manifests, normalise({"name": "prod"}), _bind.Site(namespace="llm"))
-    text = json.dumps(component(made, "Worker")["podTemplate"]["spec"])
-    assert f'"{label}": "prod"' in text and '["prod", "another"]' in text

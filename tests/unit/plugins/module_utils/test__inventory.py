@@ -35,6 +35,7 @@ def test_choices_are_those_of_the_plugin() -> None:
 
 def test_options_are_those_of_the_roles() -> None:
     types = {
+        "float": _inventory.PERCENT,
         "bool": _inventory.FLAG,
         "int": _inventory.NUMBER,
         "dict": _inventory.DICTIONARY,

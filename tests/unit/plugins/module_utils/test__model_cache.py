@@ -73,7 +73,7 @@ def test_job() -> None:
     found = objects()
     job = found["Job"]["spec"]
     assert (job["backoffLimit"], job["activeDeadlineSeconds"], job["podReplacementPolicy"]) == (5, 14400, "Failed")
-    assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 5, 6, 7]
+    assert job["podFailurePolicy"]["rules"][0]["onExitCodes"]["values"] == [2, 5, 6, 7, 8]
     spec = job["template"]["spec"]
     assert spec["restartPolicy"] == "Never"
     assert {m["mountPath"] for m in container(found)["volumeMounts"]} == {

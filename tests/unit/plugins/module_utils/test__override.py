@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -166,3 +167,17 @@ def test_refused(binding: dict[str, Any], words: str) -> None:
         bound(SGLANG, binding)
     assert error.value.code == "BINDING"
     assert words in str(error.value)
+
+
+def test_selectors_follow_the_name() -> None:
+    """Anti-affinity that looks for the old name keeps nothing apart, and affinity leaves the pods Pending."""
+    label = "nvidia.com/dynamo-graph-deployment-name"
+    manifests = base(SGLANG)
+    old = graph(manifests)["metadata"]["name"]
+    pod = component(manifests, "Worker")["podTemplate"]["spec"]
+    pod["topologySpreadConstraints"] = [{"labelSelector": {"matchLabels": {label: old}}}]
+    term = {"labelSelector": {"matchExpressions": [{"key": label, "operator": "In", "values": [old, "another"]}]}}
+    pod["affinity"] = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    made, _unused = _bind.bind(manifests, normalise({"name": "prod"}), _bind.Site(namespace="llm"))
+    text = json.dumps(component(made, "Worker")["podTemplate"]["spec"])
+    assert f'"{label}": "prod"' in text and '["prod", "another"]' in text

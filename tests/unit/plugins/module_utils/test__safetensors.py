@@ -212,6 +212,20 @@ def test_findings(tmp_path: Path, change: Callable[[Path], None], state: str, ex
     assert (verdict["state"], found) == (state, expected)
 
 
+@pytest.mark.parametrize("name", ["tiktoken.model", "tokenizer.tok.json", "tokenizer.model.v3", "x.tiktoken"])
+def test_tokenizers_of_other_families(tmp_path: Path, name: str) -> None:
+    checkpoint(tmp_path)
+    (tmp_path / "tokenizer.json").rename(tmp_path / name)
+    (tmp_path / "config.json").rename(tmp_path / "params.json")
+    (tmp_path / "tsconfig.json").write_text("{} // of no engine")
+    assert check(str(tmp_path), verify="headers")["state"] == "COMPLETE"
+
+
+def test_threads_that_read_nothing_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="threads is -1; it must be 0 or more"):
+        check(str(tmp_path), verify="sha256", threads=-1)
+
+
 def test_nothing_there(tmp_path: Path) -> None:
     assert codes(check(str(tmp_path / "absent"))) == ["directory_missing"]
     assert codes(check(str(tmp_path), verify="headers")) == ["config_missing", "no_weights", "tokenizer_missing"]

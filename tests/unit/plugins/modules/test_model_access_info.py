@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
+from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run
 from ansible_collections.inferops.dynamo.plugins.modules import model_access_info
 
@@ -30,3 +31,18 @@ def test_endpoint(monkeypatch: pytest.MonkeyPatch, option: str | None, environme
     params = {"repositories": [{"id": "acme/tiny", "commit": ""}], "hf_token": "", "hub_endpoint": option}
     assert model_access_info.run(params, Run()) == {"repositories": [{"status": "ok"}]}
     assert calls == [(asked, "acme/tiny", "", None)]
+
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"hub_endpoint": "http://bob:S3CRET99@127.0.0.1:1"}, "holds a user name or password"),
+        ({"hub_endpoint": "hub.example"}, "is no http or https address: hub.example"),
+        ({"hf_token": "S3CRET99 x"}, "hf_token has blanks"),
+    ],
+)
+def test_wrong_options_are_named(options: dict[str, Any], text: str) -> None:
+    params = {"repositories": [{"id": "acme/tiny", "commit": ""}], "hf_token": "", "hub_endpoint": None}
+    with pytest.raises(DynamoError, match=text) as caught:
+        model_access_info.run({**params, **options}, Run())
+    assert caught.value.code == "BAD_OPTION" and "S3CRET99" not in str(caught.value)
