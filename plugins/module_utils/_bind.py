@@ -144,8 +144,8 @@ def _reselect(value: Any, old: str, name: str) -> None:
     elif isinstance(value, dict):
         if value.get(GRAPH_LABEL) == old:
             value[GRAPH_LABEL] = name
-        if value.get("key") == GRAPH_LABEL:
-            value["values"] = [name if item == old else item for item in value.get("values") or []]
+        if value.get("key") == GRAPH_LABEL and value.get("values"):
+            value["values"] = [name if item == old else item for item in value["values"]]
         for item in value.values():
             _reselect(item, old, name)
 

@@ -132,10 +132,11 @@ def find(directories: Iterable[str]) -> dict[str, str]:
     for root in directories:
         if not os.path.isdir(root):
             raise DynamoError(f"dynamo_recipe_paths: {root} is not a directory", "RECIPE_PATH")
-        seen = set()
+        above = {root: {os.path.realpath(root)}}  # of each directory, itself and what leads to it
         for directory, folders, files in os.walk(root, followlinks=True):
-            seen.add(os.path.realpath(directory))
-            folders[:] = sorted(f for f in folders if os.path.realpath(os.path.join(directory, f)) not in seen)
+            real = {folder: os.path.realpath(os.path.join(directory, folder)) for folder in folders}
+            folders[:] = sorted(folder for folder in folders if real[folder] not in above[directory])
+            above |= {os.path.join(directory, folder): above[directory] | {real[folder]} for folder in folders}
             target = os.path.relpath(directory, root).replace(os.sep, "/")
             if MANIFESTS in files and target != ".":
                 found.setdefault(target, directory)

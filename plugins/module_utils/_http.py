@@ -71,7 +71,9 @@ def address_problem(url: str) -> str:
         usable = False
     if "@" in url.partition("://")[2].partition("/")[0]:
         return "holds a user name or password; give the address without it"
-    return "" if usable and re.fullmatch("[!-~]+", url) else f"is no http or https address: {url}"
+    if usable and re.fullmatch("[!-~]+", url):
+        return ""
+    return "is no http or https address" + ("" if "@" in url else f": {url}")
 
 
 class _Redirects(urllib.request.HTTPRedirectHandler):

@@ -22,7 +22,7 @@ from ansible.module_utils.common.validation import (
     check_type_list,
 )
 
-from ansible_collections.inferops.dynamo.plugins.module_utils import _hub
+from ansible_collections.inferops.dynamo.plugins.module_utils import _http, _hub
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._shape import FLAG, TEXT, found
 
@@ -119,6 +119,7 @@ OPTIONS: dict[str, str | tuple[str, ...]] = {
     "teardown_records": FLAG,
     "teardown_namespace": FLAG,
 }
+POSITIVE = ("smoke_test_successes", "smoke_test_request_timeout")  # a smoke test without either proves nothing
 # Patterns of hosts are read by ansible before any task runs.
 ELSEWHERE = ("dynamo_hosts",)
 # Of single playbooks.
@@ -131,11 +132,15 @@ _TOKEN = re.compile(r"[!-~]*")
 def check(name: str, value: Any) -> None:
     """DynamoError BAD_OPTION that names the variable, what was found and what is allowed. null is as good as absent."""
     kind = VARIABLES.get(name) or OPTIONS[name]
-    if value is None or _fits(kind, value):
+    nothing = name in POSITIVE and _fits(NUMBER, value) and check_type_int(value) == 0
+    if value is None or (_fits(kind, value) and not nothing):
         if name == "dynamo_hub_endpoint" and value:
             _hub.check_endpoint(str(value))
+        if name == "smoke_test_url" and value and _http.address_problem(str(value)):
+            raise DynamoError(f"smoke_test_url {_http.address_problem(str(value))}.", "BAD_OPTION")
         return
     allowed = kind if isinstance(kind, str) else f"one of {', '.join(kind)}"
+    allowed += " above zero" if nothing else ""
     odd = [item for item in value if not _scalar(item) or item == ""] if isinstance(value, list) else []
     if kind == TEXTS and odd:
         allowed = f"a list of texts, without {found(odd[0])}"

@@ -238,12 +238,13 @@ def test_deriving_from_manifests_finds_what_the_metadata_says(topology: str) -> 
     ]
 
 
-def test_directories_behind_links_are_found_once(tmp_path: Path) -> None:
+def test_directories_behind_links_are_found_and_no_link_is_followed_round(tmp_path: Path) -> None:
     write(tmp_path / "real", yaml.safe_dump(DEPLOYMENT), "vllm/agg-h100")
     (tmp_path / "recipes").mkdir()
     (tmp_path / "recipes/own").symlink_to(tmp_path / "real")
     (tmp_path / "real/round").symlink_to(tmp_path / "recipes")
-    assert list(_catalog.find([str(tmp_path / "recipes")])) == ["own/vllm/agg-h100"]
+    (tmp_path / "recipes/too").symlink_to(tmp_path / "real")
+    assert list(_catalog.find([str(tmp_path / "recipes")])) == ["own/vllm/agg-h100", "too/vllm/agg-h100"]
 
 
 def test_a_foreign_recipe_is_derived(tmp_path: Path) -> None:

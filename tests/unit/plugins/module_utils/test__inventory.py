@@ -96,6 +96,10 @@ def test_what_fits_passes(name: str, value: Any) -> None:
         ("model_cache_verify", "md5", "model_cache_verify is 'md5'; it must be one of recorded, headers,"),
         ("hf_secret_token", ["hf_abcdef"], "hf_secret_token is a list; it must be the token alone"),
         ("dynamo_report_dir", {}, "dynamo_report_dir is a dictionary"),
+        ("smoke_test_successes", "0", "smoke_test_successes is '0'; it must be a whole number above zero."),
+        ("smoke_test_request_timeout", 0, "smoke_test_request_timeout is 0; it must be a whole number above zero."),
+        ("smoke_test_url", "frontend:8000", "smoke_test_url is no http or https address: frontend:8000."),
+        ("benchmark_max_regression", "nan", "benchmark_max_regression is 'nan'; it must be a number from 0."),
         ("allow_gap", "x" * 99, "allow_gap is 'xxx"),
         ("dynamo_hf_token", ["hf_abcdef"], "dynamo_hf_token is a list; it must be the token alone"),
         (
