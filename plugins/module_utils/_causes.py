@@ -13,6 +13,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils import _secrets
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, View
 
 MAX_EVIDENCE = 400
+MAX_READ = 4096  # characters of a line
 
 
 class Snapshot(NamedTuple):
@@ -80,10 +81,17 @@ def event_time(event: Object) -> str:
 _VALUE = r"['\"\[(]*[^\s'\",;\])]{6,}"
 _WORDS = r"(?!(?-i:[a-z]+) (?-i:[a-z]))"  # `token: unexpected status` is a sentence
 SECRETS = (
-    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]*://)[^\s/]+@"), r"\1********@"),
+    (re.compile(r"(?i)\b([a-z][a-z0-9+.-]{0,32}://)[^\s/]+@"), r"\1********@"),
     (re.compile(r"\b(?:hf_|sk-|nvapi-|gh[opsu]_|glpat-)[\w-]{8,}"), "********"),
     (re.compile(r"(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}"), r"\1 ********"),
-    (re.compile(r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?(?:[a-z]+\s+)?)[^\s'\",]{6,}"), r"\1********"),
+    (
+        re.compile(
+            r"(?i)(authorization['\"]?\s*[:=]\s*['\"]?(?:(?:basic|bearer|digest|token|api-?key)\s+|"
+            + _WORDS
+            + r"))[^\s'\",]{6,}"
+        ),
+        r"\1********",
+    ),
     (
         re.compile(r"(?i)((?:x-(?:amz|goog)-(?:signature|credential|security-token)|[?&](?:signature|sig))=)[^&\s]+"),
         r"\1********",
@@ -91,7 +99,7 @@ SECRETS = (
     (re.compile(r"(?i)(\"auth\"\s*:\s*\")[^\"]+"), r"\1********"),
     (
         re.compile(
-            r"(?i)\b([\w-]*(?:token|password|passwd|secret|(?:api|access|secret)[_-]?keys?))(['\"]?\s*(?:=\s*|:\s*"
+            r"(?i)\b([\w-]{0,64}(?:token|password|passwd|secret|(?:api|access|secret)[_-]?keys?))(['\"]?\s*(?:=\s*|:\s*"
             + _WORDS
             + r"))(?!\*)"
             + _VALUE
@@ -104,10 +112,16 @@ SECRETS = (
 
 def mask(text: str) -> str:
     """Text of a log or event without what looks like a credential, as one short line."""
+    text = _clip(text)
     for pattern, replacement in SECRETS:
         text = pattern.sub(replacement, text)
     text = " ".join(_secrets.mask(text).split())
     return text if len(text) <= MAX_EVIDENCE else text[: MAX_EVIDENCE - 3] + "..."
+
+
+def _clip(text: str) -> str:
+    """As much as patterns are asked about, ending between two words; the time that some take grows with the square."""
+    return text if len(text) <= MAX_READ else text[:MAX_READ].rsplit(None, 1)[0]
 
 
 class LogClass(NamedTuple):
@@ -182,19 +196,22 @@ LOG_CLASSES = (
 )
 
 
-# Levels as loggers of Python and Rust, TensorRT-LLM, glog and Python's warnings write them.
-NO_ERROR = re.compile(r"\b(WARN|WARNING|INFO|DEBUG|\w*Warning)\b|\bwarning:|\[[WIDV]\]|^[WI]\d{4} ")
+# Levels as loggers of Python and Rust, TensorRT-LLM, glog and Python's warnings write them; NCCL_DEBUG=INFO is none.
+NO_ERROR = re.compile(
+    r"(?<![\w=])(?:WARN|WARNING|INFO|DEBUG|\w{0,40}Warning)\b|\bwarning:|(?<!\S)\[[WIDV]\]|^[WI]\d{4} "
+)
 
 
 def classify_log(text: str) -> tuple[LogClass | None, str]:
     """The class of an engine's error and the lines that show it: the last match, else the last three lines.
 
-    Engines warn of much that they do without: what is logged as a warning has no class.
+    Engines warn of much that they do without: what a logger's level below error stands before has no class.
     """
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    errors = [line for line in lines if not NO_ERROR.search(line)]
+    lines = [_clip(line.strip()) for line in text.splitlines() if line.strip()]
+    levels = [(line, NO_ERROR.search(line)) for line in lines]
     for log_class in LOG_CLASSES:
-        matching = [line for line in errors if log_class.pattern.search(line)]
-        if matching:
-            return log_class, mask(matching[-1])
+        for line, level in reversed(levels):
+            error = log_class.pattern.search(line)
+            if error and not (level and level.start() < error.start()):
+                return log_class, mask(line)
     return None, mask(" | ".join(lines[-3:]))

@@ -184,7 +184,7 @@ REFUSALS = (
 def _missing(snapshot: Snapshot) -> list[Finding]:
     """Components with fewer pods than wanted: why nobody creates them."""
     view = snapshot.view
-    graph = view.dgd["metadata"]["name"]
+    graph, wanted = view.dgd["metadata"]["name"], _dgd.wanted_hash(view)
     found = []
     for component in _dgd.unmade(view):
         # An update without surge makes the new pod when the old one is gone.
@@ -200,6 +200,8 @@ def _missing(snapshot: Snapshot) -> list[Finding]:
             continue
         owners = [*snapshot.replicasets, *snapshot.deployments, *view.dcds]
         mine = [o for o in owners if label(o, _dgd.COMPONENT) == component.name and not _dgd.leaving(o)]
+        # What the generation before was refused says nothing about this one.
+        mine = [o for o in mine if not wanted or label(o, _dgd.HASH) in ("", wanted)]
         refused = next((owner for owner in mine if _refusal(owner)[1]), None)
         if refused:
             title, text = _refusal(refused)

@@ -174,12 +174,14 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def map_text(value: Any, change: Callable[[str], str], keep: str = "") -> Any:
-    """A copy of `value` with every text (no keys) passed through `change`, but what the key `keep` holds."""
+def map_text(
+    value: Any, change: Callable[[str], str], keep: Callable[[str, Any], bool] = lambda key, item: False
+) -> Any:
+    """A copy of `value` with every text (no keys) passed through `change`, but the items that `keep` names."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, Mapping):
-        return {key: item if key == keep else map_text(item, change, keep) for key, item in value.items()}
+        return {key: item if keep(key, item) else map_text(item, change, keep) for key, item in value.items()}
     if isinstance(value, list):
         return [map_text(item, change, keep) for item in value]
     return value
@@ -188,13 +190,17 @@ def map_text(value: Any, change: Callable[[str], str], keep: str = "") -> Any:
 def replace_paths(value: Any, paths: Mapping[str, str]) -> Any:
     """Replace paths wherever they stand whole or as the beginning of one; of two that fit, the longer.
 
-    A volume stays where it is mounted, also where that is the path of a model.
+    A volume that is mounted at the path of a model stays there; what is mounted inside the model follows it.
     """
     if not paths:
         return value
     words = "|".join(re.escape(path) for path in sorted(paths, key=len, reverse=True))
     pattern = re.compile(rf"(?<![\w./-])(?:{words})(?![\w.-])")
-    return map_text(value, lambda item: pattern.sub(lambda match: paths[match[0]], item), keep="mountPath")
+
+    def volume(key: str, item: Any) -> bool:
+        return key == "mountPath" and str(item).rstrip("/") in paths
+
+    return map_text(value, lambda item: pattern.sub(lambda match: paths[match[0]], item), keep=volume)
 
 
 def replace_text(value: Any, old: str, new: str) -> Any:

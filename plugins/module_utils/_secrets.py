@@ -32,8 +32,8 @@ _VALUE = re.compile(
     r"|eyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+)|\b[Bb]earer\s+[\w.~+/-]{12,}=*|-----BEGIN [A-Z ]*PRIVATE KEY"
 )
 _USER_INFO = re.compile(
-    r"://[^/\s\"',{}]*[^/\s\"',{}@:][^/\s\"',{}@]*@"
-    r"|(?:^|(?<=[\s=,;\"']))[^\s/@:=,;\"']+:[^\s/@]+@(?!sha\d+:)[\w.-]+(?::\d+)?(?=$|[\s/,;\"'])"
+    r"://[@:]*[^/\s\"',{}@:][^/\s\"',{}]{0,1024}@"
+    r"|(?:^|(?<=[\s=,;\"']))[^\s/@:=,;\"']{1,256}:[^\s/@]{1,256}@(?!sha\d+:)[\w.-]+(?::\d+)?(?=$|[\s/,;\"'])"
 )
 _REFERENCE = re.compile(r"\$\(\w+\)|\$\{\w+\}|\$[A-Z][A-Z0-9_]*")
 # Not a secret in itself: nothing, a word for nothing or a path, such as of a file with credentials.
@@ -44,7 +44,9 @@ _HARMLESS = re.compile(
 # A flag of an engine and a variable of a shell, each with its value.
 _FLAG = re.compile(r"(?<!\S)--([\w-]+)(?:=|\s+)[\"']?(?!-)([^\s\"']+)")
 _SHELL = re.compile(r"(?<![\w-])([A-Z][A-Z0-9_]*)=[\"']?([^\s\"']+)")
-_YAML_ENV = re.compile(r"(\bname\W+)([\w-]+)((?:\\n|\W)+value[\"'\\]*\s*[:=]\s*[\"'\\]*)([^\s\"'\\{},]+)")
+_YAML_ENV = re.compile(
+    r"(\bname\W{1,40})([A-Za-z_][\w-]*)((?:\\n|\W){1,200}value[\"'\\]*\s*[:=]\s*[\"'\\]*)([^\s\"'\\{},]+)"
+)
 
 
 def problem(name: str, value: str) -> str:

@@ -165,6 +165,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.common.validation import check_type_path
+
 from ansible_collections.inferops.dynamo.plugins.module_utils import _benchjob, _benchload, _benchsummary, _secrets
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError
 from ansible_collections.inferops.dynamo.plugins.module_utils._run import Run, run_module
@@ -202,7 +204,7 @@ ARGUMENT_SPEC: dict[str, Any] = {
 def read_trace(path: str, wanted: str) -> tuple[bytes, str]:
     """Content and sha256 of a trace on this machine; DynamoError BENCHMARK_LOAD with the line that isn't a request."""
     try:
-        content = Path(path).expanduser().read_bytes()
+        content = Path(check_type_path(path)).read_bytes()
     except OSError as error:
         raise _benchload.refuse("trace.file", f"{path} can't be read: {error.strerror}") from error
     rows = [(number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip()]
@@ -242,7 +244,7 @@ def find_baseline(params: dict[str, Any], name: str, run: Run) -> str:
                 f"benchmark_baseline: {output} has no whole run of {name} on this host yet: nothing to compare"
             )
         return next((path for path, summary in files.items() if summary is last), "")
-    for path in (output / wanted, Path(wanted).expanduser()):
+    for path in (output / wanted, Path(check_type_path(wanted))):
         file = path / "summary.json" if path.is_dir() else path
         if {"schema", "run", "load"} <= read_summary(file).keys():
             return str(file)

@@ -148,6 +148,7 @@ code:
   type: str
 """
 
+import math
 import re
 from typing import Any
 
@@ -184,6 +185,14 @@ ARGUMENT_SPEC: dict[str, Any] = {
 }
 
 
+def is_number(value: Any) -> bool:
+    """Also as text, which templates make of it in ansible-core 2.18."""
+    try:
+        return not isinstance(value, bool) and math.isfinite(float(value))
+    except (TypeError, ValueError):
+        return False
+
+
 def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
     """attempts, seconds and answers; DynamoError URL_NOT_READY or URL_FINAL."""
     addresses = {f"urls[{number}]": url for number, url in enumerate(params["urls"])}
@@ -197,8 +206,7 @@ def run(params: dict[str, Any], run: Run) -> dict[str, Any]:
             text = f"headers: {name} or its value, which is not shown, has characters that HTTP doesn't allow there."
             raise DynamoError(text, "BAD_OPTION")
     for number, check in enumerate(params["json"]):
-        compares = check["operator"] in ("ge", "le")
-        if compares and (isinstance(check.get("value"), bool) or not isinstance(check.get("value"), (int, float))):
+        if check["operator"] in ("ge", "le") and not is_number(check.get("value")):
             text = f"json[{number}].value is {check.get('value')!r}; operator {check['operator']} needs a number."
             raise DynamoError(text, "BAD_OPTION")
     if run.check_mode:

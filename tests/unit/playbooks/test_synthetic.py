@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.inferops.dynamo.tests.unit.playbooks.runs import kubeconfig, run_playbook, stand_ins
+from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._benchmark_objects import summary
+from ansible_collections.inferops.dynamo.tests.unit.plugins.modules.test_benchmark import GIVEN
 
 pytestmark = [
     pytest.mark.playbook,
@@ -50,6 +53,25 @@ def test_a_run_that_cannot_be_made_changes_no_worker(tmp_path: Path, option: str
     assert done.returncode != 0
     assert words in " ".join(done.stdout.split()), done.stdout
     assert done.stdout.count("PLANNED") <= 1, "the release was deployed otherwise, or put back"
+
+
+@pytest.mark.parametrize("synthetic", [False, True])
+def test_a_synthetic_run_is_compared_with_a_synthetic_one(tmp_path: Path, synthetic: bool) -> None:
+    """Before the workers change as after: what is real is refused, what was measured alike is not."""
+    stand_ins(tmp_path / "collections", {"preflight_info": DEPLOYED})
+    found = summary()
+    found["deployment"]["synthetic_acceptance"] = synthetic
+    (tmp_path / "runs/first").mkdir(parents=True)
+    (tmp_path / "runs/first/summary.json").write_text(json.dumps(found))
+    given = {"benchmark_synthetic_acceptance": True, "allow_gap": True, "benchmark_load": GIVEN}
+    given |= {"benchmark_output": str(tmp_path / "runs"), "benchmark_baseline": "first"}
+    cluster = {"dynamo_kubeconfig": kubeconfig(tmp_path), "dynamo_report_dir": ""}
+    hosts = {"fra1": {**cluster, "dynamo_target": "vllm-agg-gb200"}}
+    collections = tmp_path / "collections"
+    done = run_playbook(tmp_path, "benchmark", hosts, "-e", json.dumps(given), collections=collections)
+    refused = "only one of this run and" in " ".join(done.stdout.split())
+    assert refused is not synthetic, done.stdout
+    assert (done.stdout.count("PLANNED") > 1) is synthetic, done.stdout
 
 
 def test_what_is_refused_is_not_deployed_afterwards(tmp_path: Path) -> None:

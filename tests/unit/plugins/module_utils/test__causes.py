@@ -8,6 +8,7 @@ import pytest
 
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import (
     MAX_EVIDENCE,
+    MAX_READ,
     classify_log,
     event_time,
     mask,
@@ -42,6 +43,8 @@ from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._dgd_ob
         "github_pat_S3CRET99xxxxxxxxxxxxxxxxx",
         "{'name': 'HF_TOKEN', 'value': 'S3CRET99'}",
         "Authorization: token S3CRET99",
+        "authorization: basic s3S3CRET99",
+        "authorization=xS3CRET99",
         "api_keys=['S3CRET99']",
     ],
 )
@@ -58,6 +61,8 @@ def test_a_password_in_small_letters_is_no_sentence() -> None:
     [
         "failed to fetch oauth token: unexpected status from GET request: 503",
         "error: argument --hf-token: expected one argument",
+        "authorization: failed because the token has expired",
+        "Authorization: the header is absent",
         "max_tokens: 1024, docker.io/library/x@sha256:0123456789",
     ],
 )
@@ -84,6 +89,35 @@ def test_a_warning_has_no_class() -> None:
 )
 def test_warnings_of_other_loggers_have_no_class_either(line: str) -> None:
     assert classify_log(f"{line}\n[TRT-LLM] [E] Failed to register with etcd\nConnectionError: lost")[0] is None
+
+
+@pytest.mark.parametrize(
+    ("line", "name"),
+    [
+        (
+            "torch.OutOfMemoryError: CUDA out of memory. Warning: see the docs of PYTORCH_ALLOC_CONF",
+            "CUDA out of memory",
+        ),
+        ("RuntimeError: NCCL error: unhandled cuda error (run with NCCL_DEBUG=INFO for details)", "NCCL"),
+        ("NCCL_DEBUG=INFO RuntimeError: NCCL error in ProcessGroupNCCL.cpp", "NCCL"),
+        ("worker[I]: CUDA out of memory", "CUDA out of memory"),
+    ],
+)
+def test_an_error_that_speaks_of_warnings_is_one(line: str, name: str) -> None:
+    found, shown = classify_log(line)
+    assert found and found.name == name and shown == line
+
+
+@pytest.mark.parametrize("text", ["name " + "-" * 100_000, "name: x" + "-" * 100_000, "a-" * 50_000, "a." * 50_000])
+@pytest.mark.parametrize("end", ["", " HF_TOKEN=sesame99"])
+def test_long_lines_end(text: str, end: str) -> None:
+    """In a second or two, not in hours; what is not read is not shown."""
+    _found, line = classify_log(text + end)
+    assert len(line) <= MAX_EVIDENCE and "sesame99" not in line
+
+
+def test_what_is_cut_shows_no_part_of_a_secret() -> None:
+    assert "sesame" not in mask(" " * (MAX_READ - 20) + " --api-key sesamesesame")
 
 
 def test_events_of_a_pod_are_its_own_and_in_order() -> None:

@@ -111,6 +111,21 @@ def test_an_update_whose_new_pods_are_refused(name: str) -> None:
     assert [(f.code, f.object) for f in diagnose(snapshot)] == [("QUOTA_EXCEEDED", "Deployment/w")]
 
 
+def test_what_the_generation_before_was_refused_ends_no_update() -> None:
+    """Its ReplicaSet still says so while the new generation's pod waits for the image."""
+    failure = {"type": "ReplicaFailure", "status": "True", "message": 'pods "w" is forbidden: exceeded quota: gpus'}
+    before, now = (owner("ReplicaSet", {**failure, "status": text}) for text in ("True", "False"))
+    before["metadata"]["labels"]["nvidia.com/dynamo-worker-hash"] = OLD
+    now["metadata"]["labels"]["nvidia.com/dynamo-worker-hash"] = NEW
+    live = rolling(generation=2, observed=2, workers=counts(1, 0, 0))
+    snapshot = look(
+        pod("old-1", ready=True), dgd=live, dcds=[dcd(OLD), dcd(NEW, created=LATER)], replicasets=[before, now]
+    )
+    assert "QUOTA_EXCEEDED" not in [f.code for f in diagnose(snapshot)]
+    before["metadata"]["labels"]["nvidia.com/dynamo-worker-hash"] = NEW
+    assert "QUOTA_EXCEEDED" in [f.code for f in diagnose(snapshot)]
+
+
 def test_an_update_that_has_not_made_its_pods_yet() -> None:
     """Without surge the old pod ends first, and may take long: the new one is not missing."""
     live = rolling(generation=2, observed=2, workers=counts(1, 0, 0))

@@ -26,6 +26,12 @@ def test_replace_paths(text: str, expected: str) -> None:
     assert _manifests.replace_paths({"k": [text]}, {"/m/A": "/m/A/c"}) == {"k": [expected]}
 
 
+def test_what_is_mounted_inside_a_model_follows_it() -> None:
+    mounts = [{"mountPath": "/m/A"}, {"mountPath": "/m/A/"}, {"mountPath": "/m/A/chat.jinja"}]
+    moved = [mount["mountPath"] for mount in _manifests.replace_paths(mounts, {"/m/A": "/m/A/c"})]
+    assert moved == ["/m/A", "/m/A/", "/m/A/c/chat.jinja"]
+
+
 def test_map_text_leaves_keys_and_numbers() -> None:
     assert _manifests.map_text({"a": ["a", 1, None, True]}, str.upper) == {"a": ["A", 1, None, True]}
 

@@ -17,7 +17,7 @@ from ansible_collections.inferops.dynamo.plugins.modules import http_ready
 from ansible_collections.inferops.dynamo.tests.unit.plugins.module_utils._loopback import Handler, serve
 
 STOP = threading.Event()
-JSON = b'{"ready": true}'
+JSON = b'{"ready": true, "count": 2}'
 
 
 class Server(Handler):
@@ -75,12 +75,20 @@ def test_a_password_in_an_address_is_refused_and_not_repeated() -> None:
         ({"ca_path": "/nowhere/ca.pem"}, "ca_path /nowhere/ca.pem is no file of certificates: No such file"),
         ({"json": [{"path": "x", "operator": "ge", "value": "many"}]}, r"json\[0\].value is 'many'; operator ge"),
         ({"json": [{"path": "x", "operator": "le", "value": None}]}, r"json\[0\].value is None; operator le"),
+        ({"json": [{"path": "x", "operator": "le", "value": True}]}, r"json\[0\].value is True; operator le"),
+        ({"json": [{"path": "x", "operator": "le", "value": "nan"}]}, r"json\[0\].value is 'nan'; operator le"),
     ],
 )
 def test_wrong_options_are_named(options: dict[str, Any], text: str) -> None:
     with pytest.raises(DynamoError, match=text) as caught:
         ask(*options.pop("urls", ["http://127.0.0.1:1"]), **options)
     assert caught.value.code == "BAD_OPTION" and "S3CRET" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [1, 1.0, "1", " 1 "])
+def test_a_number_of_a_template_may_be_text(url: str, value: Any) -> None:
+    """What ansible-core 2.18 makes of value: "{{ wanted }}"."""
+    assert ask(url, json=[{"path": "count", "operator": "ge", "value": value}])["attempts"] == 1
 
 
 def test_a_token_from_a_file_ends_with_a_line_break(url: str) -> None:
