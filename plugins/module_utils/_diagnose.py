@@ -50,7 +50,7 @@ def diagnose(snapshot: Snapshot) -> list[Finding]:
         if not _dgd.ready(pod):
             found += pod_causes(pod, snapshot)
     missing = _missing(snapshot)
-    found += _ended(snapshot) + (missing or _unnoticed(snapshot.view)) + _stuck(snapshot)
+    found += _ended(snapshot) + (missing or _unnoticed(snapshot.view)) + stuck(snapshot)
     # An ending pod explains nothing before its grace period is over.
     return sorted(found, key=lambda f: (f.extra > 0, _ORDER.index(f.budget)))
 
@@ -276,7 +276,7 @@ def _ended(snapshot: Snapshot) -> list[Finding]:
     return found
 
 
-def _stuck(snapshot: Snapshot) -> list[Finding]:
+def stuck(snapshot: Snapshot) -> list[Finding]:
     """Pods that should have ended: usually on a node that doesn't answer any more."""
     found = []
     for pod in snapshot.view.pods:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ansible_collections.inferops.dynamo.plugins.module_utils import _dgd
 from ansible_collections.inferops.dynamo.plugins.module_utils._causes import Finding, Snapshot, event_time, mask
 from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object, View
-from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, read_refusal
+from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import Patience, read_refusal, stuck
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
@@ -91,23 +91,23 @@ def result_of(pods: list[Object]) -> Object:
     for pod in reversed(pods):
         text = str(ending(pod).get("message") or "").strip()
         if text:
-            try:
-                parsed = json.loads(text.splitlines()[-1].removeprefix("record "))
-            except ValueError:
-                return {}
-            return parsed if isinstance(parsed, dict) else {}
+            return _object(text.splitlines()[-1].removeprefix("record "))
     return {}
+
+
+def _object(text: str) -> Object:
+    try:
+        parsed = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return parsed if isinstance(parsed, dict) else {}
 
 
 def progress_of(log: str) -> Object:
     """The last `progress {json}` line of a log."""
     for line in reversed(log.splitlines()):
-        if line.startswith("progress {"):
-            try:
-                parsed = json.loads(line[len("progress ") :])
-            except ValueError:
-                continue
-            return parsed if isinstance(parsed, dict) else {}
+        if line.startswith("progress {") and (found := _object(line.removeprefix("progress "))):
+            return found
     return {}
 
 
@@ -142,11 +142,17 @@ def failure(
 
 def causes(seen: Seen) -> list[Finding]:
     """What keeps the newest pod from running, or the Job from having one."""
-    view = View({"metadata": {}}, [], [])  # a Job belongs to no deployment
+    title = f"Job/{seen.job['metadata']['name']}"
+    view = View({"metadata": {}}, [], seen.pods)  # a Job belongs to no deployment
+    snapshot = Snapshot(view, seen.events, nodes=seen.nodes, claims=seen.claims)
+    if stage(seen) == "suspended":
+        hint = "A queue such as Kueue, or somebody, has suspended it: it starts when spec.suspend is false."
+        return [Finding("JOB_SUSPENDED", title, "spec.suspend is true", hint, "", "suspended")]
     alive = _dgd.alive(seen.pods)
     if alive:
-        snapshot = Snapshot(view, seen.events, nodes=seen.nodes, claims=seen.claims)
         return [] if ending(alive[-1]) else pod_causes(alive[-1], snapshot)
+    if any(map(_dgd.leaving, seen.pods)):  # a Job makes the next pod when this one is gone
+        return stuck(snapshot)
     uid = seen.job["metadata"].get("uid")
     mine = [e for e in seen.events if (e.get("involvedObject") or {}).get("uid") == uid]
     refused = [e for e in sorted(mine, key=event_time) if e.get("reason") == "FailedCreate"]
@@ -155,7 +161,7 @@ def causes(seen: Seen) -> list[Finding]:
         return []
     text = str(refused[-1].get("message") or "")
     code, hint, budget = read_refusal(text)
-    return [Finding(code, f"Job/{seen.job['metadata']['name']}", mask(text), hint, budget, "pods")]
+    return [Finding(code, title, mask(text), hint, budget, "pods")]
 
 
 def stage(seen: Seen) -> str:
@@ -348,11 +354,8 @@ class Wait:
 
     def claims_of(self, job: Object) -> dict[str, str]:
         """The uid of every claim that the Job mounts, by name."""
-        claims = {}
-        for name in mounted_claims(job["spec"]["template"]["spec"]):
-            claim = self._claim(name)
-            claims[name] = str(claim["metadata"]["uid"]) if claim else ""
-        return claims
+        claims = {name: self._claim(name) for name in mounted_claims(job["spec"]["template"]["spec"])}
+        return {name: str(claim["metadata"]["uid"]) if claim else "" for name, claim in claims.items()}
 
     def _success(self, seen: Seen, passed: float) -> dict[str, Any]:
         claims = self.claims_of(seen.job)
@@ -387,11 +390,10 @@ class Wait:
         )
 
     def _timed_out(self, seen: Seen | None, trouble: str, found: list[Finding], passed: float) -> DynamoError:
-        if trouble:
-            evidence = trouble
-        else:
-            evidence = f"still {stage(seen) if seen else 'unknown'}" + (f": {found[0].evidence}" if found else "")
         hint = f"The Job goes on by itself: the same command waits for it again. {self.longer}"
+        evidence = trouble or f"still {stage(seen) if seen else 'unknown'}"
+        if found and not trouble:
+            evidence, hint = f"{evidence}: {found[0].evidence}", f"{found[0].hint} {hint}"
         return self._failure(
             Finding("TIMED_OUT", f"Job/{self.name}", evidence, hint, "", ""), "TIMED_OUT", seen, passed
         )

@@ -172,6 +172,29 @@ def test_what_cannot_succeed_ends_the_wait_after_its_grace(stuck: Any, events: A
     assert len(fake.lines) <= after / 15 + 2
 
 
+def leaving(pod: dict[str, Any]) -> dict[str, Any]:
+    metadata = {**pod["metadata"], "deletionTimestamp": "2026-01-01T00:09:00Z", "deletionGracePeriodSeconds": 30}
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": "gpu-7"}}
+
+
+def test_a_pod_whose_node_is_lost_is_named() -> None:
+    """podReplacementPolicy Failed: the Job makes no other pod before this one has ended."""
+    lost = {"involvedObject": {"uid": "pod-1"}, "reason": "TaintManagerEviction", "metadata": {}, "message": "x"}
+    error = Fake((job(), [leaving(RUNNING)]), events=[lost]).fails()
+    assert error.code == "OLD_POD_STUCK" and "gpu-7, which is not ready" in error.message
+    again = Fake((job(), [leaving(RUNNING)]), (job("Complete"), [leaving(RUNNING), ended(0, RESULT, number=2)]))
+    assert again.wait()["records"]
+
+
+def test_a_suspended_job_says_who_holds_it() -> None:
+    """It may be let go at any time, so it ends no wait."""
+    held = job()
+    held["spec"]["suspend"] = True
+    error = Fake((held, [])).fails()
+    assert error.code == "TIMED_OUT" and "still suspended" in error.message and "Kueue" in error.hint
+    assert Fake((held, []), (job("Complete"), [ended(0, RESULT)])).wait()["records"]
+
+
 def test_a_cause_that_passes_ends_nothing() -> None:
     stuck = (job(), [waiting("ErrImagePull", "not found")])
     fake = Fake(stuck, stuck, (job(), [RUNNING]), (job("Complete"), [ended(0, RESULT)]))
