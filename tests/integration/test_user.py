@@ -158,7 +158,8 @@ def runs(site: tuple[Site, User]) -> dict[str, Run]:
     user.allow("inferops-dynamo")
     done["namespace only"] = place.run("preflight", FIRST)
     user.allow("inferops-dynamo-preflight")
-    done["deploy"] = place.run("deploy", FIRST)
+    # The log of a download is read while it lasts, so it has to last longer than the pause between two looks.
+    done["deploy"] = place.run("deploy", FIRST, dynamo_hub_endpoint="{{ lab['hub'] }}/as/slow-4000")
     user.allow("inferops-dynamo-smoke-ways")
     for way in ("port_forward", "job"):
         done[way] = place.run("smoke_test", FIRST, smoke_test_via=way)
