@@ -156,10 +156,8 @@ class Wait(_job.Wait):
 
     def fetched(self) -> dict[str, Any]:
         """{files: {point: {name: bytes}}, trace: {trace_sha256, rows}} of the Job's newest pod."""
-        selector = f"batch.kubernetes.io/controller-uid={self.uid}"
-        pods = self.cluster.list("v1", "Pod", self.namespace, label_selector=selector) if self.uid else []
-        pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
-        log = self.cluster.log(self.namespace, pods[-1]["metadata"]["name"], tail=WHOLE_LOG) if pods else ""
+        pods = self.pods() if self.uid else []
+        log = self.log_of(pods[-1], WHOLE_LOG) if pods else ""
         told = _job.result_of(pods)
         return {"files": unpack(log), "trace": {k: told[k] for k in ("trace_sha256", "rows") if k in told}}
 

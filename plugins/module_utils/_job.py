@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import json
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,6 +15,13 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._diagnose import P
 from ansible_collections.inferops.dynamo.plugins.module_utils._errors import DynamoError, Passing
 from ansible_collections.inferops.dynamo.plugins.module_utils._http import Clock
 from ansible_collections.inferops.dynamo.plugins.module_utils._podcauses import pod_causes
+from ansible_collections.inferops.dynamo.plugins.module_utils._progress import (
+    EVERY,
+    Rate,
+    describe,
+    parsed_object,
+    progress_of,
+)
 from ansible_collections.inferops.dynamo.plugins.module_utils._scheduling import (
     claims_in_doubt,
     mounted_claims,
@@ -28,8 +33,6 @@ if TYPE_CHECKING:
 
 LOG_LINES = 40  # read from the pod; a failure shows the last ten
 SILENT = ("record ", "artifact ")  # lines of the log that are for programs
-EVERY = 15.0  # seconds between two lines while only numbers change
-WINDOW = 60.0  # seconds over which the rate is taken
 # Exit codes of roles/model_cache/files/download.py.
 EXITS = {
     2: ("USAGE", "the container does not accept what it was told"),
@@ -79,11 +82,18 @@ def finished(job: Object) -> tuple[str, str, str]:
 
 def ending(pod: Object) -> Object:
     """How the pod's first container ended: exitCode, reason, message; empty while it hasn't."""
-    for container in (pod.get("status") or {}).get("containerStatuses") or []:
-        ended: Object | None = (container.get("state") or {}).get("terminated")
-        if ended:
-            return ended
-    return {}
+    first: Object = next(iter((pod.get("status") or {}).get("containerStatuses") or []), {})
+    return (first.get("state") or {}).get("terminated") or {}
+
+
+def _held(pod: Object) -> list[Finding]:
+    """A pod whose work is done ends when its last container does; that of a mesh may run for ever."""
+    running = [c["name"] for c in pod["status"]["containerStatuses"][1:] if "running" in (c.get("state") or {})]
+    if not running:
+        return []
+    text = f"its work has ended, and container {', '.join(running)}, which something in the cluster added, still runs"
+    hint = "Exclude the namespace's Jobs from injection, or let it be a native sidecar (an init container)."
+    return [Finding("SIDECAR_RUNNING", f"Pod/{pod['metadata']['name']}", text, hint, "slow", "sidecar")]
 
 
 def result_of(pods: list[Object]) -> Object:
@@ -91,23 +101,7 @@ def result_of(pods: list[Object]) -> Object:
     for pod in reversed(pods):
         text = str(ending(pod).get("message") or "").strip()
         if text:
-            return _object(text.splitlines()[-1].removeprefix("record "))
-    return {}
-
-
-def _object(text: str) -> Object:
-    try:
-        parsed = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return parsed if isinstance(parsed, dict) else {}
-
-
-def progress_of(log: str) -> Object:
-    """The last `progress {json}` line of a log."""
-    for line in reversed(log.splitlines()):
-        if line.startswith("progress {") and (found := _object(line.removeprefix("progress "))):
-            return found
+            return parsed_object(text.splitlines()[-1].removeprefix("record "))
     return {}
 
 
@@ -150,7 +144,7 @@ def causes(seen: Seen) -> list[Finding]:
         return [Finding("JOB_SUSPENDED", title, "spec.suspend is true", hint, "", "suspended")]
     alive = _dgd.alive(seen.pods)
     if alive:
-        return [] if ending(alive[-1]) else pod_causes(alive[-1], snapshot)
+        return _held(alive[-1]) if ending(alive[-1]) else pod_causes(alive[-1], snapshot)
     if any(map(_dgd.leaving, seen.pods)):  # a Job makes the next pod when this one is gone
         return stuck(snapshot)
     uid = seen.job["metadata"].get("uid")
@@ -173,7 +167,7 @@ def stage(seen: Seen) -> str:
         return "waiting for a pod"
     pod = pods[-1]
     statuses = (pod.get("status") or {}).get("containerStatuses") or []
-    if any("running" in (c.get("state") or {}) for c in statuses):
+    if any("running" in (c.get("state") or {}) for c in statuses[:1]):
         return "running"
     if _dgd.condition(pod, "PodScheduled").get("status") != "True":
         return "waiting for a node"
@@ -181,41 +175,6 @@ def stage(seen: Seen) -> str:
         return "ending"
     waiting = next(((c.get("state") or {}).get("waiting") or {} for c in statuses), {})
     return f"starting the pod ({waiting.get('reason') or 'volumes and image'})"
-
-
-class Rate:
-    """Bytes per second over the last minute."""
-
-    def __init__(self) -> None:
-        self._points: deque[tuple[float, float]] = deque()
-
-    def __call__(self, now: float, count: float) -> float:
-        if self._points and count < self._points[-1][1]:
-            self._points.clear()  # another pod, or another repository
-        if not self._points or count > self._points[-1][1] or now - self._points[-1][0] > EVERY:
-            self._points.append((now, count))
-        while len(self._points) > 2 and now - self._points[0][0] > WINDOW:
-            self._points.popleft()
-        (start, first), (_last, last) = self._points[0], self._points[-1]
-        return (last - first) / (now - start) if now > start else 0.0
-
-
-UNITS = ((1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
-
-
-def describe(progress: Object, rate: float) -> str:
-    """`38/72 files, 131/252 GB, 412 MB/s, about 5 min left`; what is not known is left out."""
-    total, count = float(progress.get("bytes_total") or 0), float(progress.get("bytes") or 0)
-    parts = [f"{progress.get('files', 0)}/{progress.get('files_total', 0)} files"]
-    if total:
-        size, unit = next(((s, u) for s, u in UNITS if total >= s * 10), (1.0, "bytes"))
-        parts.append(f"{count / size:.0f}/{total / size:.0f} {unit}")
-    if rate >= 1e4 and count < total:
-        parts.append(f"{rate / 1e6:.{0 if rate >= 1e7 else 1}f} MB/s")
-        left = (total - count) / rate
-        parts.append(f"about {left / 60:.0f} min left" if left >= 90 else f"about {left:.0f} s left")
-    stage_of = progress.get("stage")
-    return (f"{stage_of} " if stage_of and stage_of != "download" else "") + ", ".join(parts)
 
 
 class Wait:
@@ -243,7 +202,7 @@ class Wait:
         self.rate = Rate()
         self.stall = float((budgets or {}).get("stall") or 0)
         self._bytes, self._moved = -1.0, self.clock.now()
-        self.uid, self.log = "", ""
+        self.uid, self.main, self.log = "", "", ""
         self._key, self._said = "", float("-inf")
 
     def run(self, timeout: float, interval: float) -> dict[str, Any]:
@@ -305,19 +264,30 @@ class Wait:
         if self.uid and job["metadata"].get("uid") != self.uid:
             raise DynamoError(f"{title} was replaced by another one while it was waited for.", "JOB_ABSENT", hint)
         self.uid = str(job["metadata"].get("uid") or "")
-        selector = f"batch.kubernetes.io/controller-uid={self.uid}"
-        pods = self.cluster.list("v1", "Pod", self.namespace, label_selector=selector)
-        pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
+        self.main = str(job["spec"]["template"]["spec"]["containers"][0]["name"])
+        pods = self.pods()
         seen = Seen(job, pods)
         over = finished(job)[0]
         if over != "Complete" and pods and (over or stage(seen) in ("running", "ending")):
-            self.log = self.cluster.log(self.namespace, pods[-1]["metadata"]["name"], tail=LOG_LINES) or self.log
+            self.log = self.log_of(pods[-1], LOG_LINES) or self.log
         elif not over:
             seen = seen._replace(events=self._listed("Event"))
         if any(map(tainted, pods)):
             seen = seen._replace(nodes=self._listed("Node"))
         claims = claims_in_doubt(pods, self._claim)
         return seen._replace(log=self.log, claims=claims)
+
+    def pods(self) -> list[Object]:
+        """The Job's pods, oldest first. The Job's own container comes first, whatever a mesh has put before it."""
+        selector = f"batch.kubernetes.io/controller-uid={self.uid}"
+        pods = self.cluster.list("v1", "Pod", self.namespace, label_selector=selector)
+        pods.sort(key=lambda pod: str(pod["metadata"].get("creationTimestamp") or ""))
+        for pod in pods:
+            ((pod.get("status") or {}).get("containerStatuses") or []).sort(key=lambda c: c["name"] != self.main)
+        return pods
+
+    def log_of(self, pod: Object, lines: int) -> str:
+        return self.cluster.log(self.namespace, pod["metadata"]["name"], self.main, tail=lines)
 
     def _claim(self, name: str) -> Object | None:
         return self.cluster.get("v1", "PersistentVolumeClaim", name, self.namespace)

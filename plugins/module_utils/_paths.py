@@ -145,7 +145,7 @@ class Endpoint:
     def _job_log(self, name: str) -> str | None:
         """The log once the Job's pod has ended."""
         ended = [p for p in self._job_pods(name) if (p.get("status") or {}).get("phase") in ("Succeeded", "Failed")]
-        return self.cluster.log(self.namespace, ended[0]["metadata"]["name"], tail=20) if ended else None
+        return self.cluster.log(self.namespace, ended[0]["metadata"]["name"], "ask", tail=20) if ended else None
 
 
 def transport(

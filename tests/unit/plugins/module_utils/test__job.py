@@ -22,7 +22,7 @@ def job(condition: str = "", reason: str = "", message: str = "", **status: Any)
     volumes = [{"name": "cache", "persistentVolumeClaim": {"claimName": "cache"}}, {"name": "scratch", "emptyDir": {}}]
     return {
         "metadata": {"name": "download", "uid": "job-1"},
-        "spec": {"template": {"spec": {"volumes": volumes}}},
+        "spec": {"template": {"spec": {"volumes": volumes, "containers": [{"name": "model-download"}]}}},
         "status": {"conditions": conditions, **status},
     }
 
@@ -83,8 +83,8 @@ class Fake:
     def list(self, _api: str, kind: str, _namespace: str, label_selector: str | None = None) -> list[Any]:
         return list(self.now[1]) if kind == "Pod" else self.events
 
-    def log(self, _namespace: str, _pod: str, tail: int) -> str:
-        return self.log_text
+    def log(self, _namespace: str, _pod: str, container: str, tail: int) -> str:
+        return self.log_text if container == "model-download" else ""
 
     def wait(self, timeout: float = 600, **options: Any) -> dict[str, Any]:
         def sleep(seconds: float) -> None:
@@ -195,6 +195,27 @@ def test_a_suspended_job_says_who_holds_it() -> None:
     assert Fake((held, []), (job("Complete"), [ended(0, RESULT)])).wait()["records"]
 
 
+def meshed(pod: dict[str, Any], proxy: dict[str, Any]) -> dict[str, Any]:
+    """With the container of a mesh, which comes first by its name."""
+    added = {"name": "istio-proxy", "image": "proxy", "state": proxy}
+    return {**pod, "status": {**pod["status"], "containerStatuses": [added, *pod["status"]["containerStatuses"]]}}
+
+
+def test_the_container_of_a_mesh_is_not_the_jobs_own() -> None:
+    proxy = {"terminated": {"exitCode": 0, "reason": "Completed"}}
+    done = meshed(ended(0, RESULT), proxy)
+    assert Fake((job(), [meshed(RUNNING, {"running": {}})]), (job("Complete"), [done])).wait()["records"]
+    bad = meshed(ended(3, said("CHECKPOINT_INCOMPLETE", "two shards are missing")), proxy)
+    assert "two shards are missing" in Fake((job("Failed"), [bad]), log="x").fails().message
+
+
+def test_a_pod_that_a_mesh_holds_is_named() -> None:
+    held = meshed({**ended(0, RESULT), "status": {**ended(0, RESULT)["status"], "phase": "Running"}}, {"running": {}})
+    error = Fake((job(), [held])).fails()
+    assert error.code == "SIDECAR_RUNNING" and "istio-proxy" in error.message
+    assert Fake((job(), [held]), (job("Complete"), [held])).wait()["records"]
+
+
 def test_a_cause_that_passes_ends_nothing() -> None:
     stuck = (job(), [waiting("ErrImagePull", "not found")])
     fake = Fake(stuck, stuck, (job(), [RUNNING]), (job("Complete"), [ended(0, RESULT)]))
@@ -287,34 +308,6 @@ def test_retries_are_said() -> None:
     fake = Fake((job(failed=1), [failed]), (job("Complete"), [ended(0, RESULT)]))
     fake.wait()
     assert fake.lines[0] == "model cache waiting for a pod (attempt 2 after: the hub went away)"
-
-
-def numbers(files: int, count: float, total: float, **more: Any) -> dict[str, Any]:
-    return {"files": files, "files_total": 72, "bytes": count, "bytes_total": total, **more}
-
-
-DESCRIBED: list[tuple[dict[str, Any], float, str]] = [
-    (numbers(38, 131e9, 252e9), 412e6, "38/72 files, 131/252 GB, 412 MB/s, about 5 min left"),
-    (numbers(1, 1.2e6, 20e6), 1.5e6, "1/72 files, 1/20 MB, 1.5 MB/s, about 13 s left"),
-    (numbers(72, 9, 9, stage="verify"), 0, "verify 72/72 files, 9/9 bytes"),
-    ({}, 0, "0/0 files"),
-]
-
-
-@pytest.mark.parametrize(("progress", "rate", "text"), DESCRIBED)
-def test_describe(progress: dict[str, Any], rate: float, text: str) -> None:
-    assert _job.describe(progress, rate) == text
-
-
-def test_rate_starts_anew_when_bytes_go_back() -> None:
-    rate = _job.Rate()
-    points = [(0, 0), (10, 100), (20, 200), (30, 50), (40, 60)]
-    assert [rate(now, count) for now, count in points] == [0, 10, 10, 0, 1]
-
-
-@pytest.mark.parametrize("log", ["", "progress {", "progress []", "x progress {}", "progress {} y"])
-def test_odd_logs(log: str) -> None:
-    assert _job.progress_of(log) == {}
 
 
 @pytest.mark.parametrize("message", ["", "no json", "[]", "record", '"text"'])
