@@ -31,14 +31,23 @@ LASTING = 5
 MADE_AGAIN = 1030
 
 
-def _newest(pods: list[Object]) -> list[Object]:
-    """Without the pods of older ReplicaSets: an update is replacing those, whatever is wrong with them."""
-    newest: dict[str, tuple[str, str]] = {}
+def _newest(pods: list[Object], replicasets: list[Object]) -> list[Object]:
+    """Without the pods of older ReplicaSets: an update is replacing those, whatever is wrong with them.
+
+    A drained node lets an old one make its pod anew, so the Deployment's revision counts for more than the age.
+    """
+    revisions = {
+        (label(r, _dgd.COMPONENT), label(r, "pod-template-hash")): int(
+            (r["metadata"].get("annotations") or {}).get("deployment.kubernetes.io/revision") or 0
+        )
+        for r in replicasets
+    }
+    newest: dict[str, tuple[int, str, str]] = {}
     for pod in pods:
-        age = (str(pod["metadata"].get("creationTimestamp") or ""), label(pod, "pod-template-hash"))
-        owner = label(pod, _dgd.COMPONENT)
+        owner, template = label(pod, _dgd.COMPONENT), label(pod, "pod-template-hash")
+        age = (revisions.get((owner, template), 0), str(pod["metadata"].get("creationTimestamp") or ""), template)
         newest[owner] = max(newest.get(owner, age), age)
-    return [p for p in pods if label(p, "pod-template-hash") == newest[label(p, _dgd.COMPONENT)][1]]
+    return [p for p in pods if label(p, "pod-template-hash") == newest[label(p, _dgd.COMPONENT)][2]]
 
 
 def diagnose(snapshot: Snapshot) -> list[Finding]:
@@ -46,7 +55,7 @@ def diagnose(snapshot: Snapshot) -> list[Finding]:
     found = _operator(snapshot)
     if not _dgd.settled(snapshot.view.dgd):
         return found
-    for pod in _newest(_dgd.current_pods(snapshot.view)):
+    for pod in _newest(_dgd.current_pods(snapshot.view), snapshot.replicasets):
         if not _dgd.ready(pod):
             found += pod_causes(pod, snapshot)
     missing = _missing(snapshot)

@@ -126,6 +126,18 @@ def test_what_the_generation_before_was_refused_ends_no_update() -> None:
     assert "QUOTA_EXCEEDED" in [f.code for f in diagnose(snapshot)]
 
 
+def test_an_old_pod_that_is_made_anew_hides_nothing() -> None:
+    """A node was drained in the middle of an update of the frontend: its old ReplicaSet's pod is the youngest."""
+    anew = pod("front-1", component="Frontend", created=LATER, template="t0", container={"started": False})
+    broken = pod("front-2", component="Frontend", template="t2", container=crashed(restarts=37))
+    sets = [owner("ReplicaSet", {"type": "x"}) for _ in range(2)]
+    for made, (template, revision) in zip(sets, (("t0", "1"), ("t2", "2")), strict=True):
+        made["metadata"]["labels"] = {"nvidia.com/dynamo-component": "Frontend", "pod-template-hash": template}
+        made["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": revision}
+    assert "CRASH_LOOP" in [f.code for f in diagnose(look(anew, broken, replicasets=sets))]
+    assert "CRASH_LOOP" not in [f.code for f in diagnose(look(anew, broken))]
+
+
 def test_an_update_that_has_not_made_its_pods_yet() -> None:
     """Without surge the old pod ends first, and may take long: the new one is not missing."""
     live = rolling(generation=2, observed=2, workers=counts(1, 0, 0))
