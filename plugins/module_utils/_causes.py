@@ -14,6 +14,7 @@ from ansible_collections.inferops.dynamo.plugins.module_utils._dgd import Object
 
 MAX_EVIDENCE = 400
 MAX_READ = 4096  # characters of a line
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 
 
 class Snapshot(NamedTuple):
@@ -121,6 +122,7 @@ def mask(text: str) -> str:
 
 def _clip(text: str) -> str:
     """As much as patterns are asked about, ending between two words; the time that some take grows with the square."""
+    text = COLOUR.sub("", text)
     return text if len(text) <= MAX_READ else text[:MAX_READ].rsplit(None, 1)[0]
 
 

@@ -85,6 +85,8 @@ def test_a_warning_has_no_class() -> None:
         "x.py:7: UserWarning: No module named 'flashinfer'",
         "W1130 10:00:00.000000 7 x.cc:1] No such file or directory: tokenizer.json",
         "nvcc warning: No module named x",
+        "\x1b[2m2026-11-30T10:00:00Z\x1b[0m \x1b[34mDEBUG\x1b[0m dynamo: no such file: tokenizer.json",
+        "\x1b[33m\x1b[1mWARNING\x1b[0m | No module named x",
     ],
 )
 def test_warnings_of_other_loggers_have_no_class_either(line: str) -> None:
@@ -173,6 +175,12 @@ def test_engine_errors(line: str, name: str) -> None:
 )
 def test_credentials_are_masked(text: str, clean: str) -> None:
     assert mask(text) == clean
+
+
+def test_evidence_has_no_colours() -> None:
+    assert mask("\x1b[31mERROR\x1b[0m HF_TOKEN=\x1b[1mabcdef123456\x1b[0m") == "ERROR HF_TOKEN=********"
+    found, line = classify_log("\x1b[31mRuntimeError: NCCL error\x1b[0m")
+    assert found and line == "RuntimeError: NCCL error"
 
 
 def test_evidence_is_one_short_line() -> None:
