@@ -80,16 +80,31 @@ def _check() -> None:
         )
 
 
+MAX_VALUES = 1_000_000  # of a file, what its aliases stand for included: code that copies it would fill the memory
+
+
+def _values(value: Any, known: dict[int, int]) -> int:
+    if not isinstance(value, (dict, list)):
+        return 1
+    if id(value) not in known:
+        items = value.values() if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_values(item, known) for item in items)
+    return known[id(value)]
+
+
 def load_all(stream: IO[str]) -> list[Any]:
     """All documents, empty ones (None) included. NotYaml; DynamoError NO_LIBRARY."""
     _check()
     try:
-        return list(yaml.load_all(stream, Loader=_Loader))
+        documents = list(yaml.load_all(stream, Loader=_Loader))
+        if _values(documents, {}) > MAX_VALUES:
+            raise NotYaml(f"its aliases stand for more than {MAX_VALUES:,} values", 0)
+        return documents
+    except (NotYaml, UnicodeDecodeError):
+        raise
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise NotYaml(str(getattr(error, "problem", None) or error), mark.line + 1 if mark else 0) from None
-    except UnicodeDecodeError:
-        raise
     except (LookupError, ValueError, RecursionError) as error:  # !!int of a word, and what is nested without end
         raise NotYaml(f"a value can't be read ({type(error).__name__})", 0) from None
 

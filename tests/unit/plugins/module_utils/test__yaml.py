@@ -29,6 +29,9 @@ def test_load_all(text: str, documents: list[Any]) -> None:
     assert [str(item) for item in found] == [str(item) for item in documents]
 
 
+ALIASES = "a0: &a0 [x, x]\n" + "".join(f"a{n + 1}: &a{n + 1} [{', '.join([f'*a{n}'] * 9)}]\n" for n in range(9))
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -44,6 +47,7 @@ def test_load_all(text: str, documents: list[Any]) -> None:
         ("0x_", 0),
         ("!!map [a]", 1),
         ("[" * 5000, 1),
+        pytest.param(ALIASES, 0, id="aliases"),
     ],
 )
 def test_what_is_no_yaml(text: str, line: int) -> None:
