@@ -130,7 +130,7 @@ def test_an_old_pod_that_is_made_anew_hides_nothing() -> None:
     """A node was drained in the middle of an update of the frontend: its old ReplicaSet's pod is the youngest."""
     anew = pod("front-1", component="Frontend", created=LATER, template="t0", container={"started": False})
     broken = pod("front-2", component="Frontend", template="t2", container=crashed(restarts=37))
-    sets = [owner("ReplicaSet", {"type": "x"}) for _ in range(2)]
+    sets = [owner("ReplicaSet", {"type": "x"}) for _number in range(2)]
     for made, (template, revision) in zip(sets, (("t0", "1"), ("t2", "2")), strict=True):
         made["metadata"]["labels"] = {"nvidia.com/dynamo-component": "Frontend", "pod-template-hash": template}
         made["metadata"]["annotations"] = {"deployment.kubernetes.io/revision": revision}
