@@ -2,6 +2,8 @@
 SHELL := /bin/bash
 cache := $(or $(INFEROPS_CACHE),$(HOME)/.cache/inferops-dynamo)
 export PATH := $(CURDIR)/.venv/bin:$(cache)/bin:$(PATH)
+# The caller's would show the tools another checkout's collection.
+unexport PYTHONPATH
 target ?= sglang-gb300
 # Tests run against the vendor's own CRDs where they are beside the checkout, else against ours.
 upstream := $(CURDIR)/../shared/upstream
